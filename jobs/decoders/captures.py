@@ -1,4 +1,4 @@
-"""Which files a run takes in: found, recognised by content, and refused with a reason before Spark starts on them."""
+"""Finds the captures of a run, recognises them by content, and refuses unusable files with a reason before Spark starts."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ logger = logging.getLogger(__name__)
 
 PARQUET, LINES, OBJECTS, TEXT = "parquet", "lines", "objects", "text"
 HEAD_BYTES = 1 << 16
-"""What the kind of a text is recognised by."""
+"""The part of a text by which its kind is recognised."""
 LONGEST_TEXT_BYTES = 1 << 28
-"""The most that is read at once, a line or a description: more than a look at a million partitions has."""
+"""The longest line or description that is read at once: longer than the metadata of a million partitions."""
 _KINDS = ", ".join(map(str, Source))
 _ENCRYPTED = "a Parquet file with an encrypted footer"
 
@@ -40,16 +40,16 @@ class Capture:
 
     Attributes:
         path: as Spark reads it.
-        source: which kind of capture it is.
+        source: the kind of the capture.
         encoding: ``parquet``, ``lines`` (a record each), ``objects`` (JSON with nothing between) or ``text``.
         size_bytes: size of the file.
         cluster_id: the capture's own id, or that of the captures beside it; None when there is none.
-        separator: the text with which each of the ``objects`` begins; None for other encodings.
+        separator: the text at the beginning of each of the ``objects``; None for other encodings.
         has_odd_times, types: see ``ParquetFacts``.
-        name: the path below the folder that was named as an input; of a file that was named itself, its own name.
+        name: the path below the input folder; for an input that is a file, its own name.
         is_gzip: it is a packed text.
-        pieces: in which a text is read, line by line or object by object; none for other encodings.
-        offsets_partition: of a dump the partition of ``__consumer_offsets``, for segments whose names do not tell it; None for no such.
+        pieces: the parts in which a text is read, line by line or object by object; none for other encodings.
+        offsets_partition: of a dump the partition of ``__consumer_offsets`` for segments without it in their names; None if not given.
     """
 
     path: str
@@ -69,15 +69,14 @@ class Capture:
 def find_captures(inputs: tuple[str, ...], forced: Source | None = None, offsets_partition: int | None = None) -> tuple[Capture, ...]:
     """Return the captures in the given files and folders, in a fixed order.
 
-    Files of other kinds in a folder are passed over, which the log says by name and reason; a file that was named itself must be a
-    capture.
+    Files of other kinds in a folder are passed over, and the log has their names and reasons. An input that is a file must be a capture.
 
     Args:
-        forced: kind of the captures; looks that lie in a folder with them are taken too. None for all kinds.
-        offsets_partition: of dumps that do not tell theirs; None where all have to.
+        forced: kind of the captures; topic metadata in a folder with them is taken too. None for all kinds.
+        offsets_partition: of dumps without a partition; None if all must have one.
 
     Raises:
-        InputError: nothing there, an empty or unreadable file, a kind that is not known, missing columns.
+        InputError: no capture, an empty or unreadable file, an unknown kind, missing columns.
     """
     found: dict[Path, Capture] = {}
     passed_over = PassedOver()
@@ -95,7 +94,7 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None, offsets
             passed_over.tell()
             other = passed_over.first(KNOWN_FORMAT, root)
             raise InputError(f"input {name}: no capture in this folder; {other or f'expected files of one of {_KINDS}'}")
-        for capture in captures:  # in whatever order inputs are named, the outermost folder gives a file its name
+        for capture in captures:  # the outermost folder gives a file its name, in any order of inputs
             known = found.get(Path(capture.path))
             if known is None or len(known.name) < len(capture.name):
                 found[Path(capture.path)] = capture
@@ -106,9 +105,9 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None, offsets
 
 
 def _with_cluster_ids(captures: list[Capture]) -> tuple[Capture, ...]:
-    """Return the captures, those without an id with the one that the smallest folder around them names.
+    """Return the captures; one without an id gets the id of the captures in the smallest folder around it.
 
-    So files of one folder belong together, also below a folder of several clusters, and also when they are named one by one.
+    So files of one folder belong together, also below a folder of several clusters, and also if each is an input of its own.
     """
     ids: dict[Path, set[str]] = {}
     for capture in captures:
@@ -128,7 +127,7 @@ def _id_around(capture: Capture, ids: dict[Path, set[str]]) -> str | None:
 
 
 def fingerprint(digests: Iterable[bytes]) -> str:
-    """Return a SHA-256 over what captures hold, whatever their names and folders are.
+    """Return a SHA-256 of the contents of captures, independent of their names and folders.
 
     Args:
         digests: of each, as ``content_digest`` returns it.
@@ -140,7 +139,7 @@ def fingerprint(digests: Iterable[bytes]) -> str:
 
 
 def content_digest(capture: Capture) -> bytes:
-    """Return the SHA-256 of what a capture holds."""
+    """Return the SHA-256 of the content of a capture."""
     digest = hashlib.sha256()
     with Path(capture.path).open("rb") as file:
         while block := file.read(1 << 20):
@@ -149,11 +148,11 @@ def content_digest(capture: Capture) -> bytes:
 
 
 def _recognise(path: Path, forced: Source | None, offsets_partition: int | None, passed_over: PassedOver | None) -> Capture | None:
-    """Return a file as a capture; None for one that is none.
+    """Return a file as a capture; None for a file that is not one.
 
     Args:
         offsets_partition: see ``find_captures``.
-        passed_over: gets what is no capture; None where the file was named itself, and must be one.
+        passed_over: takes files that are not captures; None for an input that is a file, which must be a capture.
     """
     try:
         size = path.stat().st_size
@@ -185,7 +184,7 @@ def _recognise(path: Path, forced: Source | None, offsets_partition: int | None,
         reason = str(error)
         passed_over.add(path, reason if reason == _ENCRYPTED else NO_CAPTURE, reason)
         return None
-    # Metadata tell of no group: they go with every kind that does.
+    # Topic metadata has no groups: it goes with every kind that has some.
     goes_with = passed_over is not None and capture.source is Source.CLUSTER_METADATA and forced in SOURCES_OF_GROUPS
     if forced not in (None, capture.source) and not goes_with:
         if passed_over is None:
@@ -200,11 +199,11 @@ def _recognise(path: Path, forced: Source | None, offsets_partition: int | None,
 
 
 class _OtherKindError(Exception):
-    """A readable file that is no capture; fine beside one, wrong when it was named."""
+    """A readable file that is not a capture: passed over in a folder, refused as an input of its own."""
 
 
 class _KnownFormatError(_OtherKindError):
-    """It tells of groups in a format that is not taken; says which, and what to write instead."""
+    """A file about groups in a format that Evenkeel does not read; the message names it, and what to write instead."""
 
 
 def _parquet_capture(path: Path, size: int) -> Capture:
@@ -213,11 +212,11 @@ def _parquet_capture(path: Path, size: int) -> Capture:
 
 
 def _first_line(begin: bytes) -> str:
-    """Return the first line of a file as text; what is behind it may be damaged, which lands in quarantine line by line.
+    """Return the first line of a file as text; later lines may be damaged, and land in quarantine one by one.
 
     Raises:
-        _OtherKindError: a file of another kind, such as an image, whose lines have no end, or one that unpacks to no end of zeros.
-        UnicodeDecodeError: another kind of file too.
+        _OtherKindError: a file of another kind without line ends, such as an image, or one that unpacks to zeros without end.
+        UnicodeDecodeError: a file of another kind.
     """
     if len(begin) > LONGEST_TEXT_BYTES:
         raise _OtherKindError(f"the first line is longer than {LONGEST_TEXT_BYTES} bytes")
@@ -256,7 +255,7 @@ def _text_capture(path: Path, size: int, offsets_partition: int | None, *, is_pr
 
 
 def _pieces(content: BufferedIOBase, capture: Capture, *, is_read_whole: bool) -> tuple[Piece, ...]:
-    """Return the pieces of a text; one that can be read from its beginning only has one, and is read through for damage."""
+    """Return the pieces of a text. A text that can be read only from its beginning has one; it is read once to find damage."""
     if not is_read_whole and capture.size_bytes <= text_pieces.PIECE_BYTES:
         return (Piece(0, capture.size_bytes, 1),)
     separator = None if capture.separator is None else capture.separator.encode()

@@ -1,4 +1,4 @@
-"""Looks at a cluster: its brokers, racks, topics and partitions at one moment, one NDJSON line a look."""
+"""Metadata snapshots of a cluster: its brokers, racks, topics and partitions at one moment, each on one NDJSON line."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ KIND, KIND_WITHOUT_TOPICS = "topic_look", "look_without_topics"
 
 
 def decode_line(line: bytes) -> Iterator[DecodedRow]:
-    """Yield one decoded row for each topic of a look; a single quarantined one for a line that is no look.
+    """Yield one decoded row for each topic of a metadata snapshot; one quarantined row for any other line.
 
-    A look without topics is skipped as such: it says of no topic that it was not there, since who looked may not have been allowed to see
-    any, and generations are not resolved by it. Raises nothing, whatever the line is.
+    A snapshot without topics is skipped: it does not show that topics were absent, since its reader may not have been allowed to see any.
+    Raises nothing, whatever the line is.
     """
     try:
         look = json.loads(line.decode())

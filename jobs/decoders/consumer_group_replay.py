@@ -1,12 +1,12 @@
-"""KIP-848 groups: their records, spread over seven types, folded in offset order into snapshots.
+"""KIP-848 groups: their records of seven types, folded in offset order into snapshots.
 
-The coordinator never writes down a whole group. Each record changes one member, one target, one epoch; replayed in order, as the
-coordinator does when it loads its partition (``GroupMetadataManager.replay``), they give the group at every offset. A snapshot is
-taken at each new target assignment, at an epoch that leaves no members, and where a static member's target passes to its replacement.
+The coordinator never writes a whole group. Each record changes one member, one target or one epoch. Replayed in order, as the coordinator
+does when it loads its partition (``GroupMetadataManager.replay``), they give the group at every offset. A snapshot is taken at each new
+target assignment, at an epoch without members, and when a static member's target passes to its replacement.
 
-Not every group epoch gets a target: a member that leaves raises the epoch alone, and brokers from 4.3 on make one target for several
-epochs. From 4.5 on they may compute a target from an older copy of the group (``group.consumer.assignor.offload.enable``): members and
-subscriptions of a snapshot are those of the epoch that its target is for, where the record of that epoch is there.
+Not every group epoch gets a target. A member that leaves only raises the epoch, and brokers since 4.3 make one target for several epochs.
+Since 4.5 they may compute a target from an older copy of the group (``group.consumer.assignor.offload.enable``). The members and
+subscriptions of a snapshot are those of the epoch of its target, if the record of that epoch exists.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from schemas.wire.consumer_group import (
 from schemas.wire.keys import CURRENT, EPOCH, EXPRESSION, MEMBER, TARGET, TARGET_EPOCH, TOPICS
 
 WORKED_OUT = ("reconciled_at", "batched_epoch_count", "epoch_at", "is_superseded")
-"""Columns of a snapshot that other records tell: those before it, or those that come later. Its fingerprint is without them."""
+"""Columns of a snapshot from earlier or later records. Its fingerprint does not include them."""
 
 _OF_MEMBERS = (MEMBER, TARGET, CURRENT)
 _STABLE = 0
@@ -55,7 +55,7 @@ class _Change(NamedTuple):
     """A record, decoded; ``content`` None is a tombstone.
 
     Attributes:
-        name: the member or the regular expression that it is about; empty for one about the whole group.
+        name: the member or the regular expression of the record; empty for a record of the whole group.
     """
 
     record: Record
@@ -67,13 +67,13 @@ class _Change(NamedTuple):
 def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) -> Iterator[FoldedRow]:
     """Yield the snapshots of one group, ready for ``subscription_snapshots``.
 
-    Of a compacted log the last record a key is left, so that a member's metadata may stand behind its target: such a member has, until
-    then, the metadata that come next. A member without any is left out, as a target without a member is by the coordinator. Nor is there
-    anything left of static members that were replaced: their generation is told where the last of them was, when it is whole again.
+    A compacted log has only the last record of each key, so a member's metadata may come after its target. Such a member has the next
+    metadata until then. A member without metadata is left out, as the coordinator leaves out a target without a member. Compaction also
+    removes replaced static members: their generation becomes a snapshot at the last replacement, when its members are complete again.
 
     Args:
         records: of the types above, by offset.
-        topic_names: topic id -> name, as looks know them; names in the group's own records are added.
+        topic_names: topic id -> name, from topic metadata; names in the group's own records are added.
     """
     changes = [_decoded(record) for record in records]
     own = {
@@ -98,7 +98,7 @@ def _decoded(record: Record) -> _Change:
 
 
 def _metadata_to_come(changes: Sequence[_Change]) -> dict[int, ConsumerGroupMemberMetadata]:
-    """Return for each record that names a member before its metadata do, by offset, the first metadata behind it."""
+    """Return by offset the first later metadata, for each record that names a member before the member's metadata."""
     found: dict[int, ConsumerGroupMemberMetadata] = {}
     known: set[str] = set()
     waiting: dict[str, int] = {}
@@ -143,7 +143,7 @@ class _Group:
         self._awaited: tuple[str, ...] = ()
 
     def replay(self, change: _Change) -> None:
-        """Take in one record."""
+        """Apply one record."""
         record, kind, name, content = change
         if record.offset in self._to_come:
             self._members.put(name, self._to_come[record.offset])
@@ -160,7 +160,7 @@ class _Group:
             if content is not None:
                 self._made_at_ms = content.assignment_timestamp_ms
                 if self._members.now:
-                    self._take_back(content.assignment_epoch)  # its epoch left no members: those that it has stand behind it
+                    self._take_back(content.assignment_epoch)  # its epoch had no members: the records of its members came later
                 if not self._is_overtaken(content.assignment_epoch):
                     self._take(change, content.assignment_epoch)
         elif kind == TARGET:
@@ -189,7 +189,7 @@ class _Group:
         self._expressions.begin(epoch)
 
     def _is_overtaken(self, target_epoch: int) -> bool:
-        """Return whether a later epoch has left no members while the target was computed."""
+        """Return whether a later epoch without members has begun while the target was computed."""
         return len(self.snapshots) > self._first and self.snapshots[-1]["generation"] > target_epoch
 
     def _change_member(self, member_id: str, metadata: ConsumerGroupMemberMetadata | None) -> None:
@@ -207,9 +207,9 @@ class _Group:
         return True
 
     def _replaces_forgotten_member(self, member_id: str) -> bool:
-        """Return whether a target passes to a static member from one of which compaction has left nothing.
+        """Return whether a target passes to a static member from one whose records compaction has removed.
 
-        The coordinator gives new members a target together with a new epoch, and within an epoch only in place of another member.
+        The coordinator gives a new member a target only with a new epoch, or within an epoch as the replacement of another member.
         """
         member = self._members.now.get(member_id)
         if member is None or member.group_instance_id is None or self._left_instances:
@@ -217,12 +217,12 @@ class _Group:
         return self._epoch in (None, self._target_epoch)
 
     def _take_back(self, generation: int) -> None:
-        """Forget the snapshots that were taken of a generation before its members were known."""
+        """Remove the snapshots of a generation that were taken before its members were known."""
         while len(self.snapshots) > self._first and self.snapshots[-1]["generation"] == generation:
             self.snapshots.pop()
 
     def _end_epoch(self, now_ms: int) -> None:
-        """Note when every member of the last snapshot that is still there has reached its target."""
+        """Set ``reconciled_at`` when every remaining member of the last snapshot has reached its target."""
         if self._open is None:
             return
         left = [member_id for member_id in self._awaited if member_id in self._members.now]
@@ -306,7 +306,7 @@ class _Group:
         }
 
     def _entries(self, partitions: Iterable[TopicIdPartitions]) -> list[TopicPartitions]:
-        """Return partitions by topic name; those of a topic that was deleted and made again under its name share one entry."""
+        """Return partitions by topic name; a deleted topic and a new one of the same name share one entry."""
         by_topic: dict[str, list[int]] = {}
         for entry in partitions:
             by_topic.setdefault(self._names.get(entry.topic_id, f"{UNRESOLVED}{entry.topic_id}"), []).extend(entry.partitions)
@@ -314,7 +314,7 @@ class _Group:
 
 
 def _strategy_of(members: Mapping[str, ConsumerGroupMemberMetadata]) -> str | None:
-    """Return the assignor that most members ask for, the broker's default where none does; None without members."""
+    """Return the assignor that most members request, else the broker's default; None without members."""
     if not members:
         return None
     asked = Counter(member.server_assignor for member in members.values() if member.server_assignor)
@@ -323,11 +323,11 @@ def _strategy_of(members: Mapping[str, ConsumerGroupMemberMetadata]) -> str | No
 
 
 def table_order(member_ids: Collection[str]) -> list[str]:
-    """Return member ids in the order of the coordinator's own table, from which its assignor is fed.
+    """Return member ids in the order of the coordinator's own table, in which its assignor gets them.
 
-    Kafka's ``TimelineHashMap`` (4.3.1) holds at most four keys on three slots; a key's slot is in the top bits of its hash times a
-    constant, and the last key put into a slot is the first to be read. It never shrinks, so that a group that was larger once may have
-    another order: no record tells since when the coordinator has had its table.
+    Kafka's ``TimelineHashMap`` (4.3.1) has at most four keys for three slots. The slot of a key is in the top bits of its hash times a
+    constant, and the last key put into a slot is read first. The table never shrinks, so a group that was larger before may have another
+    order: no record shows when the coordinator created its table.
 
     Args:
         member_ids: in the order in which they joined.

@@ -32,11 +32,11 @@ PARQUET_COLUMNS = {"key": "binary", "value": "binary", "partition": "int", "offs
 LAST_OFFSET = (1 << 63) - 2
 """A log ends one after its last record, so that no record is at the last number of 64 bits."""
 GENERATION_FIELDS = {CLASSIC_GROUP_METADATA: "generation", CONSUMER_GROUP_METADATA: "epoch", TARGET_EPOCH: "assignment_epoch"}
-"""Type of a record -> the field that tells a generation: coordinators count it from 0, and int32 holds the gap between any two such."""
+"""Type of a record -> the field with its generation: coordinators count from 0, so the difference of two generations fits int32."""
 
 CONSUMER_PROTOCOL_TYPES = ("consumer", "")
 REMEMBERED_VALUES, REMEMBERED_BYTES = 4096, 1024
-"""How many subscriptions, and as many assignments, a worker remembers, and how large they may be: some 40 MiB of each at the worst."""
+"""Number and size of the subscriptions, and of the assignments, in a worker's cache: at most about 40 MiB of each."""
 
 Decoded = TypeVar("Decoded")
 
@@ -89,7 +89,7 @@ def decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | 
     """Return the decoded row of a record whose key is read; never raises, whatever the value is.
 
     Args:
-        partition, timestamp_ms: None where the source does not tell them.
+        partition, timestamp_ms: None if the source does not have them.
     """
     try:
         return _decode_value(parsed, key, value, partition, offset, timestamp_ms)
@@ -100,7 +100,7 @@ def decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | 
 
 def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> DecodedRow:
     kind = parsed.kind if value is not None else f"{parsed.kind}_tombstone"
-    if parsed.partition is not None:  # an offset commit: nothing else has one
+    if parsed.partition is not None:  # an offset commit: no other record has a partition
         if parsed.partition < 0:  # brokers refuse a commit for a partition that their metadata do not have
             detail = f"group '{parsed.group_id}', topic '{parsed.topic}': found partition {parsed.partition}, expected 0 or more"
             return quarantined(parsed.kind, "negative_partition", detail, key + (value or b""))
@@ -137,7 +137,7 @@ def _group_metadata(
     parsed: Key, group: GroupMetadata, key: bytes, value: bytes, partition: int | None, offset: int, timestamp_ms: int | None
 ) -> DecodedRow:
     if group.protocol_type not in CONSUMER_PROTOCOL_TYPES:
-        # Kept all the same: it tells that the group's empty snapshots are not of consumers either.
+        # Stored anyway: it shows that the group's empty snapshots are not of consumers either.
         known = _group_record(parsed, key, value, partition, offset, timestamp_ms)
         return {**skipped(f"classic_group_metadata:{group.protocol_type}"), "group_record": known}
     repeated = [member_id for member_id, count in Counter(member.member_id for member in group.members).items() if count > 1]
@@ -194,9 +194,9 @@ def _member(member: GroupMember, forms: set[Form]) -> MemberRow:
 
 
 def _remembering(decode: Callable[[bytes], Decoded]) -> Callable[[bytes], Decoded]:
-    """Return ``decode`` with a memory of what it made of short values, which callers share and must not change.
+    """Return ``decode`` with a cache of the results for short values, which callers share and must not change.
 
-    Members send the same bytes in generation after generation, and those of one group often send the same as each other.
+    Members send the same bytes in each generation, and the members of a group often send equal bytes.
     """
     remembered = lru_cache(maxsize=REMEMBERED_VALUES)(decode)
     return lambda data: remembered(data) if len(data) <= REMEMBERED_BYTES else decode(data)
@@ -204,7 +204,7 @@ def _remembering(decode: Callable[[bytes], Decoded]) -> Callable[[bytes], Decode
 
 @_remembering
 def _subscription(data: bytes) -> MemberRow:
-    """Return the columns of a member that its subscription tells."""
+    """Return the columns of a member that come from its subscription."""
     subscription = decode_subscription(data)
     return {
         "rack": subscription.rack,

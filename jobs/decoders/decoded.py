@@ -1,4 +1,4 @@
-"""What every source makes of a record: a row that lands, one that is skipped, or one that is quarantined."""
+"""The rows that every source makes from a record: landed, skipped or quarantined."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schemas.vocabulary import Outcome
 
 PAYLOAD_BYTES = 64 * 1024
 DETAIL_BYTES = 64 * 1024
-"""More than the longest id that a record can name, and what is said about it."""
+"""More than the longest id in a record, plus a message about it."""
 LAST_MS = 7_258_118_400_000
 """2200-01-01: a later time is damage, and some readers of the tables could not show it."""
 
@@ -23,12 +23,12 @@ def landed(kind: str) -> DecodedRow:
 
 
 def skipped(kind: str) -> DecodedRow:
-    """Return the row of a record that is known and not used."""
+    """Return the row of a record of a known kind that is not used."""
     return {"outcome": Outcome.SKIPPED.value, "kind": kind}
 
 
 def quarantined(kind: str, reason: str, detail: str, payload: bytes) -> DecodedRow:
-    """Return the row of a record that cannot be used; of a detail that is too long, or that no column can hold, what can be kept."""
+    """Return the row of a record that cannot be used; detail and payload are cut, and the detail is made valid UTF-8."""
     return {
         "outcome": Outcome.QUARANTINED.value,
         "kind": kind,
@@ -48,8 +48,8 @@ def integer(value: Any, bits: int) -> int:
     """Return a number out of JSON, for a column of so many bits.
 
     Raises:
-        ValueError: it is no whole number, or too large: ``1e400`` and ``true`` are numbers too, and a number that does not
-            fit its column would end the worker.
+        ValueError: it is not a whole number, or too large. Python also takes ``1e400`` and ``true`` for numbers, and a number that
+            does not fit its column would end the worker.
     """
     if type(value) is not int or not -(1 << bits - 1) <= value < 1 << bits - 1:
         raise ValueError(f"expected a whole number of {bits} bits, found {repr(value)[:100]}")
@@ -60,7 +60,7 @@ def text(value: Any) -> str:
     """Return a string out of JSON, for a column.
 
     Raises:
-        ValueError: it is no string, or has half a surrogate pair, which no column can hold.
+        ValueError: it is not a string, or has half a surrogate pair, which no column can store.
     """
     if not isinstance(value, str):
         raise ValueError(f"expected a string, found {repr(value)[:100]}")

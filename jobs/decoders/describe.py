@@ -1,8 +1,8 @@
-"""What ``kafka-consumer-groups --describe`` prints, read back, whatever version of Kafka's tools printed it: 2.0 to 4.3.
+"""Parser for the output of ``kafka-consumer-groups --describe`` of Kafka's tools 2.0 to 4.3.
 
-The text has no time, and is nobody's format: outputs of several commands follow each other or lie in several files, with notices,
-command lines, log lines and what other programs print between them. What is understood becomes groups; every other line is told, with
-a reason. A table is doubted for lines that resemble its rows, and for no others.
+The text has no time and no defined format. It may have the outputs of several commands, in one file or several, with notices, command
+lines, log lines and the output of other programs between them. Known rows become groups; every other line is returned with a reason. A
+table is in doubt only if an unknown line looks like one of its rows.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def looks_like_describe(first_lines: str) -> bool:
 
 
 def find_lost_topic_names(whole: str) -> str | None:
-    """Return the first line that the tools of Kafka 3.8 or 3.9 printed without topic names, and what to do; None where there is none.
+    """Return the first line that the tools of Kafka 3.8 or 3.9 printed without topic names, and what to do; None without one.
 
-    Without them nothing can be made of a text: whoever takes it in asks this first. ``parse`` rejects such lines.
+    A text without topic names is of no use, so callers check this first. ``parse`` rejects such lines.
     """
     lines, table = _lines(whole), None
     for at, line in enumerate(lines):
@@ -70,14 +70,14 @@ def find_lost_topic_names(whole: str) -> str | None:
 
 
 def parse(texts: Mapping[str, str], group_id: str | None = None) -> Description:
-    """Return what texts tell of each group; raises nothing, whatever they are.
+    """Return the groups in texts; raises nothing, whatever they are.
 
-    They have to be one look, and so have several outputs in one text: of two tables of one kind about one group the fuller one
-    counts, then the earlier, and rows of the other that tell anything else are rejected.
+    All texts, and all outputs in one text, must be of one moment. Of two tables of one kind about one group the one with more columns
+    counts, then the earlier one. Rows of the other that contradict it are rejected.
 
     Args:
-        texts: name -> what the tool printed, stderr too or not.
-        group_id: whose the tables of Kafka 2.0 to 2.2 are, which do not say; a command line with ``--group`` before them counts more.
+        texts: name -> output of the tool, with or without stderr.
+        group_id: the group of tables of Kafka 2.0 to 2.2, which do not print it; a command line with ``--group`` before them wins.
     """
     reader = _Reader(group_id)
     for name, whole in sorted(texts.items()):
@@ -97,14 +97,14 @@ _NOTICE = re.compile(
 _COMMAND = re.compile(r".*\bkafka-consumer-groups\b.*|\[?[\w.-]+@[\w.-][^$#%>]*[$#%>](?: .*)?|[$#%>](?: .*)?|(?:PS )?[A-Z]:\\[^>]*>.*")
 _HALF = re.compile("[\ud800-\udfff]")
 _MOST_PIECES = 64
-"""Lines that a folded row may take."""
+"""The most lines of a folded row."""
 _OF_GROUPS = {"group_type", "state", "strategy", "group_epoch", "target_epoch"}
-"""Facts of a whole group, which rows of several kinds tell."""
+"""Facts about a whole group, in rows of several kinds of tables."""
 _COMMIT = {"committed_offset", "leader_epoch"}
 
 
 class _Row(NamedTuple):
-    """A row that was understood; ``key`` is what it is about within its group and kind of table, ``header`` where its table begins."""
+    """A parsed row; ``key`` identifies it within its group and kind of table, ``header`` is where its table begins."""
 
     place: Place
     text: str
@@ -116,12 +116,12 @@ class _Row(NamedTuple):
 
 
 class _Unfit(NamedTuple):
-    """A line that was not understood.
+    """A line that could not be parsed.
 
     Attributes:
         detail: what is wrong with it if it is a row.
-        table, header: in which it stands, and where that begins; None for no table.
-        has_end: it is not the last line of a text that may have been cut there.
+        table, header: its table, and where that begins; None without a table.
+        has_end: it is not the last line of a text, which may have been cut there.
     """
 
     place: Place
@@ -133,7 +133,7 @@ class _Unfit(NamedTuple):
 
 
 class _Reader:
-    """Takes lines one by one; knows the table they stand in, and the pieces of a row that is not whole yet."""
+    """Parses lines one by one; keeps the current table, and the pieces of a row that is not complete yet."""
 
     def __init__(self, group_id: str | None) -> None:
         self._default_group_id = self._group_id = group_id
@@ -148,7 +148,7 @@ class _Reader:
         self._damaged: set[Place] = set()
 
     def read(self, name: str, lines: Sequence[str]) -> None:
-        """Take in all lines of a text."""
+        """Parse all lines of a text."""
         self._group_id, self._table = self._default_group_id, None
         at = 0
         while at < len(lines):
@@ -187,7 +187,7 @@ class _Reader:
         return True
 
     def _take(self, place: Place, line: str) -> None:
-        """Take a line for a row, or for the next piece of a folded one, else for something known, else note that it does not fit."""
+        """Parse a line as a row, as the next piece of a folded row, or as a known line; else keep it as unfit."""
         table = self._table
         if table is None:
             if not self._is_aside(place, line):
@@ -205,7 +205,7 @@ class _Reader:
                 self._give_up_pieces()
 
     def _try(self, table: Table, place: Place, pieces: Sequence[str]) -> str | None:
-        """Return what is wrong with a row made of these pieces; where nothing is, the row is taken."""
+        """Add the row that these pieces make, and return None; return what is wrong if they make no row."""
         try:
             self._understand(table, place, " ".join(pieces))
         except ValueError as error:
@@ -220,7 +220,7 @@ class _Reader:
         self._rows.append(_Row(place, line, table, self._header, group_id, key, facts))
 
     def _is_aside(self, place: Place, line: str) -> bool:
-        """Return whether a line is known not to be the tool's, which is then skipped. No table goes on behind a command line."""
+        """Skip a line that is known not to be the tool's; return whether it is one. A command line ends the table before it."""
         if is_log_line(line):
             self._skipped.append(Line(place, line, "log_line", "a log line"))
             return True
@@ -242,7 +242,7 @@ class _Reader:
         self._unfit.append(_Unfit(place, line, detail, self._table, self._header))
 
     def _judge_unfit(self) -> None:
-        """Reject the lines that resemble rows, and doubt their tables; skip the others. The groups of all rows are known by now."""
+        """Reject unfit lines that look like rows, and mark their tables as damaged; skip the others. All rows must be parsed before."""
         groups: dict[Place, set[str]] = {}
         for row in self._rows:
             groups.setdefault(row.header, set()).add(row.group_id)
@@ -257,7 +257,7 @@ class _Reader:
                 self._damaged.add(line.header)
 
     def described(self) -> Description:
-        """Return what all lines tell together."""
+        """Judge the unfit lines, and return the content of all lines."""
         self._judge_unfit()
         by_group: dict[str, list[_Row]] = {group_id: [] for group_id in self._noticed}
         for line in self._rows:
@@ -289,7 +289,7 @@ class _Reader:
         strategy = fact("strategy")
         if group_type == GroupType.CONSUMER:
             strategy = SERVER_STRATEGIES_BY_NAME.get(strategy, strategy)
-        # Where no table names all members, there may be more of them, which hold nothing.
+        # If no table names all members, there may be more, without partitions.
         is_contradicted = state == GroupState.EMPTY or any(count < len(found) or (members and count > len(found)) for count in counts)
         is_contradicted |= by_owner is not None and by_owner[1]
         used = [rows for rows in (members, offsets if by_owner is not None else []) if rows]
@@ -309,11 +309,11 @@ class _Reader:
         )
 
     def _agreeing(self, lines: Sequence[_Row], known: dict[str, _Row]) -> list[_Row]:
-        """Return the rows of a group's fullest table, then earliest; the others repeat one of them, or are rejected.
+        """Return the rows of a group's table with the most columns, then the earliest; skip or reject the rows of others.
 
         Args:
-            told: rows of one kind of table.
-            known: what earlier kinds tell of the whole group, with the row that does; these rows' own is added.
+            lines: rows of one kind of table.
+            known: facts about the whole group from earlier kinds, with their rows; those of the returned rows are added.
         """
         found: dict[Key, _Row] = {}
         commits: dict[Key, _Row] = {}
@@ -353,7 +353,7 @@ def _offset_order(offset: Offset) -> tuple[str, int, str]:
 
 
 def _named_groups(command: str) -> list[str]:
-    """Return what ``--group`` names on a command line."""
+    """Return the groups that ``--group`` names on a command line."""
     try:
         words = shlex.split(command)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a text of ``kafka-consumer-groups`` tells: groups with their members and offsets, and the lines that told nothing."""
+"""The content of a text of ``kafka-consumer-groups``: groups with their members and offsets, and lines without use."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 Assignment = tuple[tuple[str, tuple[int, ...]], ...]
-"""Topics by name, each with its partitions by number: the order that Kafka had is not printed."""
+"""Topics by name, each with its partitions by number: the tool does not print Kafka's order."""
 Key = tuple[Any, ...]
 
 MALFORMED_LINE, TWO_LOOKS, FAILED_COMMAND = "malformed_line", "two_looks", "failed_command"
 """Kinds of rejects."""
 NOT_A_TABLE_LINE = "not_a_table_line"
-"""Kind of skipped lines that resemble no row: headings, prompts, what other programs print."""
+"""Kind of skipped lines that do not look like a row: headings, prompts, output of other programs."""
 
 
 class Place(NamedTuple):
@@ -26,7 +26,7 @@ class Place(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line that gave nothing; ``kind`` is a code, ``detail`` says what is wrong with it or why it is of no use."""
+    """A line that was not used; ``kind`` is a code, ``detail`` the reason."""
 
     place: Place
     text: str
@@ -35,15 +35,15 @@ class Line(NamedTuple):
 
 
 class Member(NamedTuple):
-    """One member; None is what the text does not tell.
+    """One member; None for values that the text does not have.
 
     Attributes:
         group_instance_id: None also for a dynamic member, and for every member before Kafka 2.6.
         client_host: as Java prints an address, ``/10.0.0.11``.
-        partition_count: of what the member holds now.
-        assigned: the target where it is printed (consumer protocol), else what the member holds; None where no table tells it.
-        current: what the member holds while it moves to its target; None in a classic group.
-        upgraded: whether the member speaks the consumer protocol, told only while a group holds members of both.
+        partition_count: number of partitions that the member has now.
+        assigned: the target if it is printed (consumer protocol), else the current partitions; None if no table has them.
+        current: the current partitions while the member moves to its target; None in a classic group.
+        upgraded: whether the member uses the consumer protocol; printed only while a group has members of both protocols.
     """
 
     member_id: str
@@ -61,10 +61,10 @@ class Offset(NamedTuple):
     """One partition that has a committed offset or an owner.
 
     Attributes:
-        committed_offset: None where nothing is committed.
+        committed_offset: None if nothing is committed.
         leader_epoch: None without ``--verbose``, which 4.0 added.
-        log_end_offset: None where the partition has no leader or is no more.
-        owner: member id; None where no member holds the partition.
+        log_end_offset: None if the partition has no leader or no longer exists.
+        owner: member id; None if no member has the partition.
     """
 
     topic: str
@@ -76,19 +76,19 @@ class Offset(NamedTuple):
 
 
 class Group(NamedTuple):
-    """One group, put together from all tables and notices that name it; None is what none of them tells.
+    """One group, merged from all tables and notices that name it; None for values that none of them has.
 
     Attributes:
         group_type: classic or consumer.
-        state: Kafka's word; of several tables ``--state`` counts before ``--list``, and both before a notice.
-        is_rebalancing: a table or notice says so. Members of a classic group then have no assignment, which means nothing.
+        state: Kafka's word; ``--state`` goes before ``--list``, and both go before a notice.
+        is_rebalancing: by a table or notice. Members of a classic group then have no assignment, which has no meaning.
         strategy: assignor; a broker's own ``range`` is ``server-range``.
-        members: by member id; None where no members were asked for, empty where there are none.
-        is_doubtful: the members may be others: a row of their table was rejected, or another table counts another number of them.
+        members: by member id; None if the text does not list members, empty if there are none.
+        is_doubtful: the members may be wrong: a row of their table was rejected, or another table has another number of them.
         offsets: by topic and partition.
-        is_by_owner: what members hold now was taken from the owners in ``offsets``. Members that hold nothing are among them only where
+        is_by_owner: the members' partitions were taken from the owners in ``offsets``. Members without partitions are included only if
             ``--members`` names them.
-        member_count: as ``--state`` counts them.
+        member_count: the number in ``--state``.
     """
 
     group_id: str
@@ -106,13 +106,13 @@ class Group(NamedTuple):
 
 
 class Description(NamedTuple):
-    """What a text tells; every line that is not blank, a header or a notice is in one of the three.
+    """The content of a text; every line that is not blank, a header or a notice is in one of the first three.
 
     Attributes:
         groups: by group id.
-        skipped: lines of no use: log lines, command lines, groups that do not exist, repetitions, lines that resemble no row.
+        skipped: lines without use: log lines, command lines, groups that do not exist, repetitions, lines that do not look like rows.
         rejects: all others.
-        places: group id, or group id, topic and partition -> the first line that tells of it.
+        places: group id, or group id, topic and partition -> the first line about it.
     """
 
     groups: tuple[Group, ...]

@@ -1,7 +1,7 @@
-"""Members and what they hold, out of the owners that a table of offsets names, where no table prints assignments.
+"""Members and their partitions from the owners in a table of offsets, for texts without a table of assignments.
 
-Plain ``--describe`` prints this table. It names who holds each partition, but no member that holds nothing, and no static id.
-``--members`` without ``--verbose`` names all members, and how many partitions each holds.
+Plain ``--describe`` prints this table. It names the owner of each partition, but no member without partitions, and no static ids.
+``--members`` without ``--verbose`` names all members, and how many partitions each has.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from jobs.decoders.describe_model import Assignment, Member
 
 
 def members_by_owner(members: Sequence[Row], offsets: Sequence[Row]) -> tuple[tuple[Member, ...], bool] | None:
-    """Return the members of a group with what they own, and whether the two tables contradict each other.
+    """Return the members of a group with the partitions that they own, and whether the two tables contradict each other.
 
-    None where assignments are printed, or where nothing says who holds what.
+    None if assignments are printed, or if no table shows the owners.
 
     Args:
         members: facts of the rows of a table of members.

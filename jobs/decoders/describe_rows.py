@@ -1,6 +1,7 @@
-"""One look with ``kafka-consumer-groups``, in one text or several, as decoded rows.
+"""The output of ``kafka-consumer-groups`` at one moment, in one text or several, as decoded rows.
 
-A group gives one row, with what its members hold or with why that cannot be said; each partition with a committed offset one more.
+A group gives one row, with the members' partitions or the reason why they are unknown. Each partition with a committed offset gives one
+more.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ WAYS_OUT = {
     _ASSIGNMENTS_NOT_TOLD: "no table shows what members hold: add the output of --describe, or --members --verbose in place of --members",
     _IDLE_MEMBERS_NOT_TOLD: "--state counts more members than own partitions: add the output of --describe --members",
 }
-"""Kind of groups that are skipped -> why, and what to add to the look."""
+"""Kind of groups that are skipped -> the reason, and which output to add."""
 
 
 def decode_texts(texts: Mapping[str, bytes], as_of_ms: int, group_id: str | None = None) -> Iterator[DecodedRow]:
-    """Yield the decoded rows of texts that are one look; raises nothing, whatever they are.
+    """Yield the decoded rows of texts of one moment; raises nothing, whatever they are.
 
-    Lines that are neither blank, a header nor a notice and that tell of no group are skipped by kind, or quarantined.
+    Lines without a group that are not blank, headers or notices are skipped by kind, or quarantined.
 
     Args:
-        texts: name of a file, as positions show it -> its content.
-        as_of_ms: when the look was taken, from 1970 to 2200: the tool does not print it.
-        group_id: whose the tables of Kafka 2.0 to 2.2 are, which do not say.
+        texts: name of a file, as ``source_position`` has it -> its content.
+        as_of_ms: the time of the output, from 1970 to 2200: the tool does not print it.
+        group_id: the group of tables of Kafka 2.0 to 2.2, which do not print it.
     """
     description = parse({name: content.decode(errors="surrogateescape") for name, content in texts.items()}, group_id)
     for group in description.groups:
@@ -78,7 +79,7 @@ def _group_row(group: Group, as_of_ms: int) -> DecodedRow:
         return skipped("rebalancing_group")
     if group.is_by_owner and not group.is_doubtful and len(group.members) < (group.member_count or 0):
         return skipped(_IDLE_MEMBERS_NOT_TOLD)
-    # A consumer-protocol group that does not move has reached its target, which the owners do not tell.
+    # A consumer-protocol group that does not move has reached its target, which the table of owners does not show.
     holds_target = group.is_by_owner and group.group_type == GroupType.CONSUMER
     members = [_member(member._replace(current=member.assigned) if holds_target else member) for member in group.members]
     if group.is_doubtful:
@@ -89,7 +90,7 @@ def _group_row(group: Group, as_of_ms: int) -> DecodedRow:
         return quarantined(GROUP_KIND, "members_in_doubt", detail, json.dumps(members).encode())
     content: SnapshotRow = {
         "group_id": group.group_id,
-        # The target is of the epoch that it was made for; a group without members is given none.
+        # A target belongs to the epoch for which it was made; a group without members gets none.
         "generation": group.target_epoch if members else group.group_epoch,
         "observed_at": micros(as_of_ms),
         "position": as_of_ms,
@@ -104,10 +105,10 @@ def _group_row(group: Group, as_of_ms: int) -> DecodedRow:
 
 
 def _may_be_rebalancing(group: Group) -> bool:
-    """Return whether members may hold, or be on their way to, what is not told.
+    """Return whether members may have, or move to, partitions that the text does not show.
 
-    A broker tells the assignment of a stable classic group only; that the group rebalances is told on stderr, and by tables taken later.
-    Owners do not tell the target of a consumer-protocol group that moves.
+    A broker returns the assignment of a classic group only if it is stable; stderr and later tables show that a group rebalances. The
+    owners do not show the target of a consumer-protocol group that moves.
     """
     if group.group_type == GroupType.CONSUMER:
         return group.is_by_owner and group.is_rebalancing

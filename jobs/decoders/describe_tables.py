@@ -1,7 +1,7 @@
-"""The tables of ``kafka-consumer-groups``: what a header says of its columns, and what a row says in them.
+"""The tables of ``kafka-consumer-groups``: the columns of a header, and the values of a row.
 
-The tool pads all rows of a table to one width, so that the header tells where the columns are, though values may be blank or hold
-spaces. Where a text lost its alignment on the way, words are counted instead; a row that fits neither way is an error.
+The tool pads all rows of a table to one width. So the header shows where the columns are, even if values are blank or contain spaces. If
+a text has lost its alignment, words are counted instead; a row that fits neither way is an error.
 
 Formats were read from ``ConsumerGroupCommand`` (Scala until Kafka 3.7, Java since 3.8). What changed, and when:
 
@@ -33,7 +33,7 @@ TYPES_BY_STATE = {
     **dict.fromkeys(("PreparingRebalance", "CompletingRebalance"), GroupType.CLASSIC.value),
     **dict.fromkeys(("Assigning", "Reconciling"), GroupType.CONSUMER.value),
 }
-"""States of a group that rebalances, each with the only type of group that has it."""
+"""States of a group that rebalances, each with the only group type that has it."""
 
 _HEADER = re.compile(
     r"(?:GROUP )?(?:(?P<offsets>TOPIC PARTITION (?:LEADER-EPOCH )?CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID)"
@@ -67,7 +67,7 @@ _IN_BRACKETS = re.compile(rf"({_TOPIC.pattern})\(([0-9]+(?:,[0-9]+)*)\)")
 _WITH_COLON = re.compile(rf"({_TOPIC.pattern}):([0-9]+(?:,[0-9]+)*)")
 _NAMELESS = re.compile(r"\([0-9,]+\)(?:, ?\([0-9,]+\))*")
 _BETWEEN_TOPICS = re.compile(r"(?<=\)), ?")
-"""Some programs that pass the text on drop the space."""
+"""Some programs that forward the text remove the space."""
 _ANY_HEADER = re.compile(r"(?:GROUP|TOPIC|CONSUMER-ID|COORDINATOR)(?: +[A-Z(#][A-Z()#-]+){2,20}")
 _ADDRESS = r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9a-f]*:[0-9a-f:]+(?:%\w+)?)"
 _MEMBER_MARK = (
@@ -81,8 +81,8 @@ _MARKS = {
     STATE: r":-?[0-9]+ +\(-?[0-9]+\) .*[0-9]\s*$",
 }
 _ROW_MARKS = {kind: re.compile(mark) for kind, mark in _MARKS.items()}
-"""What stands in a row, and hardly in any other line: alignment may be lost, or part of the row."""
-# Numbers alone are in too many other lines where no header says that there are any.
+"""Patterns of rows that other lines rarely have: a row may have lost its alignment or a part."""
+# Without a header, numbers alone are in too many other lines.
 _ANY_ROW_MARK = re.compile(rf"{_MARKS[MEMBERS]}|{_NUMBERS_MARK}(?:\s+-){{3}}\s*$|{_MARKS[STATE]}")
 _MARKED_LENGTH = 4096
 """Ids and addresses come first."""
@@ -94,7 +94,7 @@ _ENDING = "Dead"
 
 
 class LostTopicNamesError(ValueError):
-    """A row was printed by the tools of Kafka 3.8 or 3.9, which leave the topic names out of assignments."""
+    """A row of the tools of Kafka 3.8 or 3.9, which leave the topic names out of assignments."""
 
 
 class MisalignedRowError(ValueError):
@@ -107,8 +107,8 @@ class Table(NamedTuple):
     Attributes:
         kind: one of the four above.
         starts: where each column starts.
-        line_count: lines it takes; more than one where the text was folded.
-        is_aligned: its columns are as wide as the tool makes them, so that rows can be cut there. Else rows may be folded, too.
+        line_count: number of its lines; more than one if the text was folded.
+        is_aligned: its columns are as wide as the tool makes them, so that rows can be cut there. Else rows may be folded too.
         has_tabs: spaces were replaced by tabs.
     """
 
@@ -121,7 +121,7 @@ class Table(NamedTuple):
 
 
 def find_table(lines: Sequence[str], at: int) -> Table | None:
-    """Return the table whose header starts at a line, which may have been folded between words; None where there is none."""
+    """Return the table whose header starts at a line; None without one. The header may be folded between words."""
     if not lines[at].lstrip().startswith(_FIRST_WORDS):
         return None
     found = None
@@ -151,7 +151,7 @@ def _table(match: re.Match[str], line: str, line_count: int) -> Table:
 
 
 def read_row(table: Table, line: str) -> tuple[str | None, Key, Row]:
-    """Return the group of a row (None where the table has no column for it), what it is about within the group, and what it tells.
+    """Return the group of a row (None if the table has no column for it), its key within the group, and its facts.
 
     Raises:
         ValueError: it does not fit the columns, whether they are found by position or by counting words.
@@ -166,20 +166,20 @@ def read_row(table: Table, line: str) -> tuple[str | None, Key, Row]:
             return _filled(cells, "GROUP") if "GROUP" in table.columns else None, *_READERS[table.kind](cells)
         except ValueError as error:
             problems.append(error)
-    # A row that could be cut has a wrong value, which says more than that it is not aligned.
+    # A row that could be cut has a wrong value: that message helps more than one about alignment.
     raise next((problem for problem in problems if not isinstance(problem, MisalignedRowError)), problems[0])
 
 
 def begins_as_header(line: str) -> bool:
-    """Return whether a line names columns as the tool does, whether or not these are of a table that is known."""
+    """Return whether a line names columns as the tool does, of a known or unknown table."""
     return _ANY_HEADER.fullmatch(line.strip()) is not None
 
 
 def resembles_row(line: str, table: Table | None, group_ids: Collection[str]) -> bool:
-    """Return whether a line that is no row of a table may have been one before it was cut or damaged.
+    """Return whether a line that is not a row may have been one before it was cut or damaged.
 
     Args:
-        table: in which it stands; None behind a command line or before the first header.
+        table: the table of the line; None after a command line or before the first header.
         group_ids: groups of the rows that the table has.
     """
     begin = line[:_MARKED_LENGTH]
@@ -192,7 +192,7 @@ def resembles_row(line: str, table: Table | None, group_ids: Collection[str]) ->
     first, *others = table.starts
     if "GROUP" in table.columns and begin[first : others[0] - 1].rstrip() in group_ids and begin[others[0] :].strip():
         return True
-    # Only padding is so wide that a column begins behind two spaces where the header's does.
+    # Only padding puts two spaces before the place where a column of the header begins.
     aligned = sum(begin[start - 2 : start] == "  " and not begin[start : start + 1].isspace() for start in others if start < len(begin))
     return aligned > 1 or (aligned == 1 and (not group_ids or len(others) == 1))
 
@@ -229,7 +229,7 @@ def _by_words(table: Table, line: str) -> Cells:
         raise MisalignedRowError(f"the row is not aligned with its header, and has {len(words)} words for {len(table.columns)} columns")
     cells = dict(zip(table.columns, words, strict=True))
     if table.kind in (MEMBERS, OFFSETS) and not _MEMBER_AND_HOST.fullmatch(f"{cells['CONSUMER-ID']} {cells['HOST']}"):
-        # A blank cell and a space within another one make up for each other in the count, and shift what is between them.
+        # A blank cell and a space within another one give the right count, but shift the cells between them.
         raise MisalignedRowError(
             f"the row is not aligned with its header: found '{cells['CONSUMER-ID'][:100]}' '{cells['HOST'][:100]}', expected a member id"
             " that Kafka makes with an address, or - twice"
@@ -238,7 +238,7 @@ def _by_words(table: Table, line: str) -> Cells:
 
 
 def _from_right(table: Table, line: str) -> Cells:
-    """Return the cells of ``--state``: its rows may be shifted and its strategy blank, but what is right of the group is known by shape."""
+    """Return the cells of ``--state``. Rows may be shifted and the strategy blank, but the cells right of the group have known shapes."""
     last = table.columns[table.columns.index("STATE") :]
     words = line[table.starts[0] if table.starts else 0 :].rsplit(None, len(last))
     coordinators = list(_COORDINATOR.finditer(words[0]))
@@ -273,7 +273,7 @@ def _count(cells: Cells, name: str) -> int:
 
 
 def _generation(cells: Cells, name: str) -> int | None:
-    """Return an epoch of the group; unlike that of a member who is about to leave, it is never below 0."""
+    """Return an epoch of the group; unlike the epoch of a leaving member, it is never below 0."""
     return None if cells[name] == "-" else _count(cells, name)
 
 
@@ -325,7 +325,7 @@ def _counted(cells: Cells, name: str, expected: int) -> Assignment:
 
 
 def _epochs(cells: Cells, held: Assignment) -> Row:
-    """Return what the columns of Kafka 4.0 tell of a member that holds these partitions."""
+    """Return the facts in the columns of Kafka 4.0 about a member with these partitions."""
     target = _assignment(cells, "TARGET-ASSIGNMENT")
     epoch, target_epoch = _number(cells, "CURRENT-EPOCH", 32), _generation(cells, "TARGET-EPOCH")
     if target_epoch is None:

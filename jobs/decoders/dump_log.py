@@ -1,8 +1,8 @@
-"""What ``kafka-dump-log --offsets-decoder`` prints of segments of ``__consumer_offsets`` (Kafka 3.8 and newer).
+"""The output of ``kafka-dump-log --offsets-decoder`` for segments of ``__consumer_offsets`` (Kafka 3.8 and newer).
 
-A dump begins with the name of the segment file, whose folder tells the partition. A line for each batch says whether it is of a
-transaction, and a line for each record has its offset, its time, and key and value as typed JSON. Markers that end transactions are there
-too, which no consumer sees.
+A dump begins with the name of the segment file, whose folder has the partition in its name. A line for each batch shows whether it is of a
+transaction. A line for each record has its offset, its time, and key and value as typed JSON. A dump also has the markers that end
+transactions, which no consumer sees.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _OTHER_LINES = re.compile(
     r"(?:Log s|S)tarting offset: \d+|Found \d+ invalid bytes at the end of .*|Non-consecutive offsets in .*|  -?\d+ is followed by -?\d+"
     r"|Mismatches in :.*|  Index offset: .*|offset: \d+ position: \d+(?: .*)?"
 )
-"""What the tool prints of a file as a whole, on stdout and on stderr, and of a batch or an index that tells of no transactions."""
+"""Lines about a whole file, on stdout and stderr, and about a batch or an index without transactions."""
 _FIRST_RECORD = re.compile(
     rf"^\| offset: -?\d+ \w+: -?\d+ [^\n]{{0,400}}?{_KEY}(?:\{{\"type\":\"\d+\",\"data\":|Unknown record type \d|Error at offset \d)",
     re.MULTILINE,
 )
 _DECODER = json.JSONDecoder()
 COMMITTED = "COMMIT"
-"""What the marker of a transaction says that was not aborted."""
+"""The marker of a transaction that was not aborted."""
 NO_PARTITION = (
     "found no line 'Dumping .../__consumer_offsets-N/...', which has the partition, before the first record; dump the segment in its folder"
     " again, or name the partition with --offsets-partition"
@@ -57,19 +57,19 @@ NO_PARTITION = (
 
 
 class _Batch(NamedTuple):
-    """What the line of a batch says of its records; ``producer_id`` is None where they are of no transaction."""
+    """Facts in the line of a batch; ``producer_id`` is None if its records are of no transaction."""
 
     is_control: bool
     producer_id: int | None
 
 
 def looks_like_dump(begin: str) -> bool:
-    """Return whether the beginning of a text is of a dump with typed JSON in it; dumps of tools before 3.8 have none."""
+    """Return whether the beginning of a text is from a dump with typed JSON; dumps of tools before 3.8 have none."""
     return _FIRST_RECORD.search(begin) is not None
 
 
 def lacks_partition(begin: str) -> bool:
-    """Return whether no line before the first record of a dump tells the partition."""
+    """Return whether no line before the first record of a dump has the partition."""
     first = _FIRST_RECORD.search(begin)
     lines = begin[: first.start() if first else None].splitlines()
     return not any(_partition_of(match["file"]) is not None for line in lines if (match := _SEGMENT.fullmatch(line)))
@@ -81,7 +81,7 @@ def _partition_of(file: str) -> int | None:
 
 
 def with_headings(content: BufferedIOBase, pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Yield the pieces of a dump, each with the lines before it that name the file and the batch which its first records are of."""
+    """Yield the pieces of a dump, each with the earlier lines that name the file and the batch of its first records."""
     heading = ""
     for piece in pieces:
         yield piece._replace(heading=heading)
@@ -90,10 +90,10 @@ def with_headings(content: BufferedIOBase, pieces: Iterable[Piece]) -> Iterator[
 
 
 def _heading_after(heading: str, text: bytes) -> str:
-    """Return the heading of what follows a text.
+    """Return the heading of the piece after a text.
 
     Args:
-        heading: of the text itself: at most one line that names a file, and behind it one that names a batch.
+        heading: of the text itself: at most one line that names a file, and after it one that names a batch.
     """
     segment, batch = _last_line(text, b"Dumping "), _last_line(text, b"baseOffset: ")
     lines = {line[:1]: line for line in heading.splitlines()}
@@ -105,7 +105,7 @@ def _heading_after(heading: str, text: bytes) -> str:
 
 
 def _last_line(text: bytes, word: bytes) -> tuple[int, str] | None:
-    """Return the last line of a text that begins with a word, and where it does; None where there is none."""
+    """Return the last line of a text that begins with a word, with its start; None without one."""
     before = text.rfind(b"\n" + word)
     start = before + 1 if before >= 0 else 0 if text.startswith(word) else None
     if start is None:
@@ -121,7 +121,7 @@ class DumpReader:
         """Begin a dump.
 
         Args:
-            default_partition: of files whose names do not tell theirs.
+            default_partition: of files without a partition in their names.
         """
         self._default = self._partition = default_partition
         self._batch: _Batch | None = None
@@ -130,11 +130,11 @@ class DumpReader:
         """Yield the decoded rows of numbered lines; never raises, whatever the lines are.
 
         A commit of a transaction, and the marker that ends one, have ``producer_id``; ``transaction_end`` of a marker is ``COMMIT`` or
-        ``ABORT``. Such a commit is uncertain until its marker is found. One is not told to be certain where no line told its batch.
-        Lines that tell of no record have no row.
+        ``ABORT``. Such a commit is uncertain until its marker is found. Without a line about its batch, ``is_uncertain`` is not set.
+        Lines without a record have no row.
 
         Args:
-            name: of the file, for rows that do not tell where their record is.
+            name: of the file, for rows without the position of their record.
         """
         for number, line in lines:
             row = self._row(line)
@@ -142,7 +142,7 @@ class DumpReader:
                 yield {"source_position": f"{name} line {number}", **row}
 
     def skip(self, heading: str) -> None:
-        """Take in the heading of a piece, as ``with_headings`` returns it."""
+        """Read the heading of a piece, as ``with_headings`` returns it."""
         for line in heading.splitlines():
             self._take_heading(line)
 
@@ -160,7 +160,7 @@ class DumpReader:
         return quarantined("unreadable_line", "malformed_line", f"{detail}, found {text[:100]!r}", line)
 
     def _take_heading(self, line: str) -> bool:
-        """Take in a line that names a file or a batch, whose records follow; return whether it is one."""
+        """Read a line that names the file or the batch of the next records; return whether it is one."""
         segment = _SEGMENT.fullmatch(line)
         if segment is not None:
             named = _partition_of(segment["file"])
@@ -185,12 +185,12 @@ class DumpReader:
         if self._batch is not None and "offset_commit" in row:
             row["offset_commit"]["is_uncertain"] = bool(producer)
             row |= producer
-        row.pop("source_position", None)  # without a partition it would tell no place
+        row.pop("source_position", None)  # without a partition it is not a position
         return {**row, **columns}
 
 
 def _decode(rest: str, has_value: bool, partition: int | None, offset: int, time_ms: int, line: bytes) -> DecodedRow:
-    """Return the row of a record from what its line says behind the sizes."""
+    """Return the row of a record from the part of its line after the sizes."""
     unknown, error = _UNKNOWN_TYPE.fullmatch(rest), _ERROR.fullmatch(rest)
     if unknown is not None:
         record_type = int(unknown[1])
@@ -210,7 +210,7 @@ def _decode(rest: str, has_value: bool, partition: int | None, offset: int, time
     if key is None:
         return skipped(kind_of(record_type) if value is not None else f"{kind_of(record_type)}_tombstone")
     row = decode_record(key, value, partition, offset, time_ms)
-    if "snapshot" in row:  # the version of an assignment is one of the things that tell the library, and is not printed
+    if "snapshot" in row:  # the client library is not known without the version of an assignment, which is not printed
         row["snapshot"]["leader_client"] = None
     return row
 
@@ -248,7 +248,7 @@ def _number(text: Any) -> int:
 
 
 def _member(member: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a member with bytes for what the tool prints as objects; what it could not read it leaves as it is, in base64."""
+    """Return a member with bytes in place of the objects that the tool prints; bytes that it could not read are already base64."""
     encoded = dict(member)
     for name, encode in (("subscription", encode_subscription), ("assignment", encode_assignment)):
         if isinstance(member.get(name), dict):

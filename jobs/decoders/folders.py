@@ -1,4 +1,4 @@
-"""Files below the inputs of a run: found, and passed over with a reason."""
+"""Finds the files below the inputs of a run, and passes over others with a reason."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 
 
 _SPARK_PASSES_OVER = (".", "_")
-"""What the names of files begin with that Spark takes for hidden ones, or for marks of its own."""
+"""Beginnings of the names that Spark treats as hidden files or as its own marks."""
 _UNFINISHED = "._COPYING_"
-"""What the names of files end with that Hadoop's tools are still writing; Spark passes over them."""
+"""End of the names of files that Hadoop's tools are still writing; Spark passes over them."""
 _MOST_NAMED = 20
-"""Files that are passed over, of each kind, which the log names."""
+"""How many passed-over files of each kind the log names."""
 _ODD_FILES = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -33,28 +33,28 @@ _ODD_FILES = {
 NO_CAPTURE, NOT_ASKED_FOR, _READ_ALREADY = "no capture", "of another kind than --format", "a folder that is read already"
 KNOWN_FORMAT = "of a format that Evenkeel does not read"
 _EXPECTED = (NO_CAPTURE, NOT_ASKED_FOR, _READ_ALREADY)
-"""Why files are passed over without anybody having to worry."""
+"""Reasons that are normal, and are logged as information only."""
 
 
 class PassedOver:
-    """What folders hold beside captures, by the reason for which it is not taken."""
+    """Files in folders that are not captures, by the reason for passing over them."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._first: dict[str, list[str]] = {}
 
     def add(self, path: Path, reason: str, detail: str = "") -> None:
-        """Note a file; ``detail`` says more than the reason, which many files share."""
+        """Add a file; ``detail`` is about this file, ``reason`` is shared by many."""
         self._counts[reason] += 1
         if self._counts[reason] <= _MOST_NAMED:
             self._first.setdefault(reason, []).append(f"{path}: {detail or reason}")
 
     def first(self, reason: str, folder: Path) -> str | None:
-        """Return the name of the first file of a folder with this reason, with its detail; None where there is none."""
+        """Return the name of the first file of a folder with this reason, with its detail; None without one."""
         return next((file for file in self._first.get(reason, ()) if file.startswith(f"{folder}/")), None)
 
     def tell(self) -> None:
-        """Log the first files of each reason by name, and how many there are of each."""
+        """Log the first files of each reason by name, and their number for each reason."""
         for reason, files in self._first.items():
             for file in files:
                 logger.log(_level(reason), "passed over %s", file)
@@ -68,10 +68,10 @@ def _level(reason: str) -> int:
 
 
 def root_of(name: str) -> Path:
-    """Return the path of an input that is there, as Spark reads it.
+    """Return the path of an input that exists, as Spark reads it.
 
     Raises:
-        InputError: it is not, or is neither a file nor a folder.
+        InputError: it does not exist, or is neither a file nor a folder.
     """
     try:
         kind = stat.S_IFMT(Path(name).stat().st_mode)
@@ -86,14 +86,14 @@ def root_of(name: str) -> Path:
     if kind in _ODD_FILES:
         raise InputError(f"input {masked(name)}: {_ODD_FILES[kind]}; expected a file or a folder; write its content to a file")
     path = Path(name).absolute()
-    return path.resolve() if ".." in path.parts else path  # Hadoop would go up by the text alone, past symbolic links
+    return path.resolve() if ".." in path.parts else path  # Hadoop resolves .. by the text only, without symbolic links
 
 
 def refuse_table(root: Path) -> None:
-    """Refuse an input within a Delta table, where files lie that its newest version has no more.
+    """Refuse an input within a Delta table, which may contain files that its newest version no longer has.
 
     Raises:
-        InputError: naming the table.
+        InputError: the input is in a table; the message names it.
     """
     table = table_around(root.resolve())
     if table is not None:
@@ -118,10 +118,10 @@ def readable_by_spark(path: Path) -> str:
 
 
 def files_below(folder: Path, passed_over: PassedOver) -> Iterator[Path]:
-    """Yield the files of a folder by name; Spark's own marks and hidden files are none.
+    """Yield the files of a folder by name, without Spark's own marks and hidden files.
 
     Raises:
-        InputError: a folder in it cannot be read: passed over, its captures would be missing.
+        InputError: a folder in it cannot be read: without an error its captures would be missing.
     """
     try:
         yield from without_report_files(sorted(_walked(folder, passed_over)))
@@ -132,7 +132,7 @@ def files_below(folder: Path, passed_over: PassedOver) -> Iterator[Path]:
 
 
 def _walked(folder: Path, passed_over: PassedOver) -> Iterator[Path]:
-    """Yield the files of a folder and of all below it; of one that has several names once, by its own rather than by a link's."""
+    """Yield the files of a folder and of all below it. A folder with several names is read once, by its own name before a link's."""
     folders, links, seen = [folder], list[Path](), set[tuple[int, int]]()
     while folders or links:
         parent = folders.pop() if folders else heappop(links)
@@ -162,19 +162,19 @@ def _walked(folder: Path, passed_over: PassedOver) -> Iterator[Path]:
 
 
 def _name_tables(parent: Path, tables: Sequence[str]) -> None:
-    """Log the Delta tables in a folder, which are left out: a warehouse's, or copies, which would pass for captures of snapshots."""
+    """Log the Delta tables in a folder, which are left out. They are of a warehouse, or copies that look like captures of snapshots."""
     if tables:
         what = "warehouse" if is_warehouse(parent) else "folder"
         logger.info("passed over %d Delta tables in the %s %s, such as %s: they are not captures", len(tables), what, parent, min(tables))
 
 
 def _kind(path: Path, passed_over: PassedOver) -> int:
-    """Return what a path is, or its link leads to, in the words of ``stat``; 0 where there is nothing."""
+    """Return the file type of a path, or of the target of its link, as in ``stat``; 0 if it does not exist."""
     try:
         return stat.S_IFMT(path.stat().st_mode)
     except OSError as error:
         if not isinstance(error, FileNotFoundError) and error.errno != ELOOP:
             raise
-        if path.is_symlink():  # else it is gone since the folder was read
+        if path.is_symlink():  # else it was removed after the folder was read
             passed_over.add(path, "a symbolic link to nothing")
         return 0

@@ -1,8 +1,8 @@
-"""What ``kafka-console-consumer`` prints of ``__consumer_offsets`` with its formatters (Kafka 4.0 and newer): one JSON object a record.
+"""The output of ``kafka-console-consumer`` for ``__consumer_offsets`` with its formatters (Kafka 4.0 and newer): one JSON object a record.
 
-The tool writes nothing between the objects. Where its stderr went to the same file, lines of that stand before, between and behind them,
-also right behind an object, and are passed over. It prints neither offset nor time: where a record stands is worked out of all the parts
-(``jobs.decoders.formatter_merge``), and its time is what the value tells.
+The tool writes nothing between the objects. If its stderr went to the same file, lines of stderr may be before, between and after them,
+also directly after an object. They are ignored. The tool prints neither offset nor time: the position of a record is computed from all
+parts (``jobs.decoders.formatter_merge``), and its time is the one in its value.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from schemas.wire.record_fields import PRINTED_BY_FORMATTERS
 
 _BEGIN = re.compile(r"^[ \t]*(\{\s*\"key\"\s*:)\s*(?:null|\{\s*\"(?:type|version|data)\"\s*:)", re.MULTILINE)
 _DOCUMENT = re.compile(r"^\s*(?:#|```|~~~|<)", re.MULTILINE)
-"""How lines of Markdown, of scripts and of HTML begin, which may show an object as an example."""
+"""Beginnings of lines in Markdown, scripts and HTML, which may show an object as an example."""
 _OF_JSON = re.compile(r'[{}"]')
 _DECODER = json.JSONDecoder()
 _TYPE = ("type", "version")
-"""What the record's type is called: the tools of Kafka 4.0 print the key's version, which is the same number."""
+"""Names of the record's type: the tools of Kafka 4.0 print it as the key's version, which is the same number."""
 
 
 def find_separator(begin: str) -> str | None:
-    """Return the text with which each object of a file begins, and which stands nowhere else in it; None for a file of another kind.
+    """Return the text that begins each object of a file and is nowhere else in it; None for a file of another kind.
 
     Before the first object there may be lines of stderr.
     """
@@ -41,7 +41,7 @@ def decode_object(text: bytes, number: int) -> DecodedRow:
     """Return the decoded row of one object; never raises, whatever the text is.
 
     Args:
-        number: orders the records of one file; it stands for the offset until all parts are put together.
+        number: orders the records of one file; it is used as the offset until all parts are merged.
     """
     try:
         record = _parse(text)
@@ -67,14 +67,14 @@ def decode_object(text: bytes, number: int) -> DecodedRow:
 
 
 def _parse(text: bytes) -> Any:
-    """Return the JSON value at the beginning of a text, behind which there may be lines of stderr.
+    """Return the JSON value at the beginning of a text; lines of stderr may follow.
 
     Raises:
-        ValueError: it is no JSON in UTF-8, or what is behind it may be a part of an object.
+        ValueError: it is not JSON in UTF-8, or the text after it may be a part of an object.
     """
     whole = text.decode(errors="surrogateescape")
     value, end = _DECODER.raw_decode(whole)
-    whole[:end].encode()  # what is behind may be in any encoding
+    whole[:end].encode()  # the text after it may be in any encoding
     for line in whole[end:].splitlines():
         if _OF_JSON.search(line) and not is_log_line(line):
             raise ValueError(f"text after the object that is not a line of stderr: {line.strip()[:100]!r}")

@@ -1,7 +1,7 @@
-"""Parts of one sequence of records that do not tell their places, put together by the records that they share.
+"""Merges parts of one sequence of records without positions, by the records that they share.
 
-Kafka's formatters print records without offset and time. Outputs of one log hold equal records where they overlap; laid over each other
-there, they are one sequence again.
+Kafka's formatters print records without offset and time. Outputs of one log have equal records where they overlap. Matched there, they
+become one sequence again.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import NamedTuple
 from schemas.vocabulary import PlacedBy
 
 Key = tuple[str, int]
-"""A record by its content, and by how many equal ones stand before it."""
+"""A record: its content, and the number of equal records before it."""
 
 
 ADRIFT = 1 << 62
-"""The position of the first tombstone of which no part tells where it stands; all others stay below it."""
+"""The position of the first tombstone that no part places; all other positions are below it."""
 
 
 class Event(NamedTuple):
     """One record of a part.
 
     Attributes:
-        token: its content; different records have different ones, but for repeated ones and tombstones.
-        is_end: a tombstone: alike every other of its key, it goes by the record beside it.
-        time_ms: the time that the record tells; None where it tells none.
-        is_adrift: a tombstone of which no part has told yet where it stands.
-        leads: nothing tells which record stands before it, as at the beginning of every part. In what several parts made, a value that
-            leads goes on behind the others by its time alone, and a tombstone that leads stands where it does by the value behind it.
+        token: its content; only repeated records and tombstones have equal ones.
+        is_end: a tombstone: equal to every other of its key, so it is identified by the record beside it.
+        time_ms: the time in the record; None without one.
+        is_adrift: a tombstone that no part has placed yet.
+        leads: the record before it is unknown, as at the beginning of every part. After several parts were merged, a value that leads is
+            placed after the others by its time only, and a tombstone that leads is placed by the value after it.
     """
 
     token: str
@@ -59,16 +59,16 @@ class MergedRecord(NamedTuple):
 
 
 class UnalignableError(ValueError):
-    """Parts that contradict each other, or of which nothing tells which comes first."""
+    """Parts that contradict each other, or whose order is unknown."""
 
 
 class _Spot(NamedTuple):
-    """Where a part has a record.
+    """The place of a record in a part.
 
     Attributes:
-        value: the record's own key; of a tombstone that of the value beside it, None adrift.
-        end: of a tombstone: its content, and how many equal ones the part has between it and that value; adrift, how many before it.
-        leads: as of an event.
+        value: the record's own key; of a tombstone the key of the value beside it, None if it is adrift.
+        end: of a tombstone its content, and the number of equal ones between it and that value; if it is adrift, the number before it.
+        leads: as in an event.
     """
 
     value: Key | None
@@ -77,7 +77,7 @@ class _Spot(NamedTuple):
 
 
 class _Part:
-    """The records of one part: where it has them, the chains of its values, and how many of each tombstone are adrift."""
+    """The records of one part: their places, the chains of its values, and how many of each tombstone are adrift."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.spots: list[_Spot] = []
@@ -126,13 +126,13 @@ def _counted(token: str, so_far: Counter[str]) -> Key:
 
 
 class _Run:
-    """The tombstones between two values: what parts have behind the first of these, and in front of the next, put together.
+    """The tombstones between two values, merged from those that parts have after the first value and before the next one.
 
-    Of each content there are as many as the part with the most of them has. What stands behind the first value is the beginning of the
-    run, what stands in front of the next one is its end.
+    Of each content there are as many as in the part with the most of them. Tombstones after the first value are the beginning of the run,
+    those before the next value are its end.
 
     Attributes:
-        ends: each with how many equal ones stand before it, in order.
+        ends: each with the number of equal ones before it, in order.
     """
 
     def __init__(self, runs: Sequence[tuple[bool, list[Key]]]) -> None:
@@ -151,17 +151,17 @@ class _Run:
         return (token, self._counts[token] - 1 - nth) if leads else end
 
     def index_of(self, end: Key, leads: bool) -> int:
-        """Return where a tombstone stands, by its number behind the value before, or, if it leads, in front of the value behind."""
+        """Return the index of a tombstone, by its number after the previous value or, if it leads, before the next value."""
         return self._indices[self._counted_from_front(end, leads)]
 
 
 class _Whole:
-    """The sequence that all parts together make, without what is adrift.
+    """The merged sequence of all parts, without tombstones that are adrift.
 
     Attributes:
-        times: of each record, filled where it tells none.
-        ends: content of tombstones -> where they stand.
-        placed_by: for each record, what it stands there by.
+        times: of each record, filled in if the record has none.
+        ends: content of tombstones -> their indexes.
+        placed_by: for each record, the neighbour that places it.
     """
 
     def __init__(self, parts: Sequence[_Part]) -> None:
@@ -189,11 +189,11 @@ class _Whole:
                 self.placed_by[index] = _placed_by(self.placed_by[index], spot)
 
     def _gap(self, value: Key, leads: bool) -> int:
-        """Return how many values stand before the tombstones in front of a value, or behind it."""
+        """Return the number of values before the tombstones that precede a value (``leads``) or follow it."""
         return self._order[value] + (not leads)
 
     def index_of(self, value: Key, end: Key | None, leads: bool) -> int:
-        """Return where a record stands that is not adrift, by its spot."""
+        """Return the index of a record that is not adrift, by its spot."""
         if end is None:
             index = self._order[value]
             return index + self._ends_before[index + 1]
@@ -202,7 +202,7 @@ class _Whole:
 
 
 def _placed_by(known: PlacedBy | None, spot: _Spot) -> PlacedBy:
-    """Return by what a record stands where it does, when another part tells of it; a value that ever followed another one does not lead."""
+    """Return ``placed_by`` of a record after another part with it; a value that follows another one in any part does not lead."""
     placed_by = PlacedBy.NEXT if spot.leads else PlacedBy.PREVIOUS
     if known is None or known is placed_by:
         return placed_by
@@ -210,21 +210,21 @@ def _placed_by(known: PlacedBy | None, spot: _Spot) -> PlacedBy:
 
 
 def align(parts: Sequence[Sequence[Event]]) -> list[list[MergedRecord]]:
-    """Return for each part the places of its records in the sequence that all parts together make, counted from 0.
+    """Return for each part the places of its records in the merged sequence of all parts, counted from 0.
 
-    The same whatever the order of the parts, and whether some of them were put together before. Parts that share no record follow each
-    other by time. Tombstones of one key that stand between the same two records are the same ones. A part of nothing but tombstones does
-    not tell where they stand: they are those that other parts place, and what there are more of is adrift, behind all.
+    The result does not depend on the order of the parts, or on which of them were merged before. Parts that share no record follow each
+    other by time. Tombstones of one key between the same two records are the same ones. A part with only tombstones does not place them:
+    they are those that other parts place, and any further ones are adrift, after all others.
 
-    What was put together before is one part. A tombstone of it that was placed by both its neighbours comes as two events: where others
-    stand between these by now, it was two, with a place each.
+    Parts that were merged before are one part. Its tombstones that both neighbours place come as two events. If other records are between
+    these neighbours now, there were two tombstones, and each gets a place.
 
     Raises:
-        UnalignableError: two parts have the same records in another order, or share none and their times overlap or are not told.
+        UnalignableError: two parts have the same records in another order, or share none and their times overlap or are missing.
     """
     known = [_Part(events) for events in parts]
     whole = _Whole(known)
-    # What a part has adrift are, in order, the tombstones that it has not placed itself, and then others that nobody has.
+    # The adrift tombstones of a part are, in order, those that other parts place, and then those that no part places.
     unplaced = [_others(part, whole) for part in known]
     left = Counter[str]()
     for part, others in zip(known, unplaced, strict=True):
@@ -247,17 +247,17 @@ def align(parts: Sequence[Sequence[Event]]) -> list[list[MergedRecord]]:
 
 
 def _others(part: _Part, whole: _Whole) -> dict[str, list[int]]:
-    """Return where the tombstones stand of which a part has some adrift, but for those that it places itself."""
+    """Return the indexes of the tombstones that a part has adrift, without those that it places itself."""
     placed = (whole.index_of(spot.value, spot.end, spot.leads) for spot in part.spots if spot.value is not None)
     own = set(placed) if part.adrift else ()
     return {token: [index for index in whole.ends[token] if index not in own] for token in part.adrift}
 
 
 def positions(stored: Mapping[int, int], count: int) -> list[int]:
-    """Return a strictly rising position for each of ``count`` places: those of stored records where they are, if there is room.
+    """Return a strictly rising position for each of ``count`` places; stored records keep theirs if there is room.
 
     Args:
-        stored: index of a place -> the position it has. Between these positions there may be gaps, where old records were dropped.
+        stored: index of a place -> its position. These positions may have gaps, from old records that were deleted.
     """
     found: list[int] = []
     for index in sorted(stored):
@@ -270,7 +270,7 @@ def positions(stored: Mapping[int, int], count: int) -> list[int]:
 
 
 def _by_time(chains: Sequence[list[Key]], known_times: Mapping[Key, int]) -> list[list[list[Key]]]:
-    """Return the chains, those that hang together by equal records as one, in the order of their times."""
+    """Return the chains in the order of their times; chains with equal records are together."""
     components: list[tuple[set[Key], list[list[Key]]]] = []
     for chain in chains:
         keys, together = set(chain), [chain]
@@ -297,7 +297,7 @@ def _by_time(chains: Sequence[list[Key]], known_times: Mapping[Key, int]) -> lis
 
 
 def _merged(chains: Sequence[list[Key]], known_times: Mapping[Key, int]) -> list[Key]:
-    """Return the records of chains in an order in which each chain has them; what no chain decides goes by time, then by content."""
+    """Return the records of chains in an order that agrees with each chain; where no chain decides, by time, then by content."""
     following: dict[Key, set[Key]] = defaultdict(set)
     moments: dict[Key, int] = {}
     for chain in chains:
@@ -324,7 +324,7 @@ def _merged(chains: Sequence[list[Key]], known_times: Mapping[Key, int]) -> list
 
 
 def _filled(times: Sequence[int | None]) -> list[int | None]:
-    """Return times in which a missing one is the last before it, or, at the beginning, the first of all."""
+    """Return times without gaps: a missing time is the last one before it or, at the beginning, the first of all."""
     filled, last = [], next((time for time in times if time is not None), None)
     for time in times:
         last = last if time is None else time

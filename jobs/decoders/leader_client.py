@@ -1,8 +1,8 @@
-"""Which client library led a group, told by the bytes in which it wrote the assignment.
+"""Which client library was the leader of a group, recognised by the bytes of the assignment that it wrote.
 
-Read off 207 recorded generations: Java 4.3.1, librdkafka 2.16.0, kafka-python 3.0.12, franz-go 1.22.2, Sarama 1.61.1, kafkajs 2.2.4. No
-library names itself in its bytes. What other releases of these, and other libraries, write may look like one of them: aiokafka's is
-kafka-python's of old.
+The rules are from 207 recorded generations: Java 4.3.1, librdkafka 2.16.0, kafka-python 3.0.12, franz-go 1.22.2, Sarama 1.61.1, kafkajs
+2.2.4. No library writes its name. The bytes of other releases and other libraries may look like one of these: aiokafka writes like an old
+kafka-python.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from schemas.vocabulary import Flavour
 
 
 class UserData(Enum):
-    """How the field for the assignor's own bytes was written."""
+    """The form of the field for the assignor's own bytes."""
 
     NULL = "null"
     EMPTY = "empty"
@@ -27,13 +27,13 @@ class UserData(Enum):
 
 
 Form = tuple[int, UserData]
-"""Version of an assignment, and how its user data was written."""
+"""Version of an assignment, and the form of its user data."""
 
 _KAFKAJS_ASSIGNOR = "RoundRobinAssigner"
 
 
 def leader_flavour(strategy: str | None, subscription_version: int | None, forms: Collection[Form]) -> Flavour | None:
-    """Return the library whose leader wrote these assignments; None where several or none of the known ones would write so.
+    """Return the library whose leader wrote these assignments; None if several or none of the known ones write them so.
 
     ======================== ================== ======================= =============
     assignment: version      user data          leader's subscription   library
@@ -47,7 +47,7 @@ def leader_flavour(strategy: str | None, subscription_version: int | None, forms
     0                        empty, or bytes    1 and up                librdkafka
     ======================== ================== ======================= =============
 
-    Null user data beside versions 0 and 0 is written by Java before 2.4 and by old releases of Sarama: none is named.
+    Java before 2.4 and old releases of Sarama both write null user data with versions 0 and 0: the result is None.
 
     Args:
         strategy: the assignor that the group selected.

@@ -1,11 +1,11 @@
-"""Lines that programs write to stderr: they stand between the lines of their output where both went to one file."""
+"""Lines that programs write to stderr: they are between the lines of the output if both went to one file."""
 
 from __future__ import annotations
 
 import re
 
 LONGEST_LINE = 4096
-"""Longer lines are not searched: patterns would go over them again and again."""
+"""Longer lines are not searched, since the patterns would take too long."""
 _LOG = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d.*|log4j:.*|SLF4J.*|WARNING: .*|.* VM warning: .*|Picked up \w+: .*"
     r"|\s+at \S+\(.*\)|\s*\.\.\. \d+ more|(?:Caused by: )?[\w$]+(?:\.[\w$]+)+(?:Exception|Error)(?:: .*)?"
@@ -13,5 +13,5 @@ _LOG = re.compile(
 
 
 def is_log_line(line: str) -> bool:
-    """Return whether a line is one that a logger, the JVM or a stack trace has."""
+    """Return whether a line is from a logger, the JVM or a stack trace."""
     return len(line) <= LONGEST_LINE and _LOG.fullmatch(line) is not None

@@ -1,7 +1,7 @@
-"""Offset commits, which are nearly all that ``__consumer_offsets`` holds, decoded a column at a time.
+"""Decodes offset commits, which are nearly all records of ``__consumer_offsets``, a column at a time.
 
-Only what is as brokers write it: value version 3, or 4 with or without a topic id, all text ASCII, nothing left over. These come out as
-``consumer_offsets.decode_record`` would give them; everything else is left to it.
+This covers the commits that brokers normally write: value version 3, or 4 with or without a topic id, all text ASCII, no bytes left over.
+The rows are those of ``consumer_offsets.decode_record``, which decodes all other records.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _ONE_BYTE_LENGTHS = 0x7F
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the fields of a value are that follow its version, offset and leader epoch.
+    """The layout of a value after its version, offset and leader epoch.
 
     Attributes:
         version: the value's first two bytes.
-        is_compact: the metadata's length takes one byte and is one more than it says; else two bytes.
-        tags: what follows the commit time.
-        has_topic_id: a topic id is the end.
+        is_compact: the metadata's length takes one byte, whose value is the length + 1; else it takes two bytes.
+        tags: the bytes after the commit time.
+        has_topic_id: a topic id is at the end.
     """
 
     version: bytes
@@ -90,15 +90,15 @@ def split_commits(records: pa.Table) -> tuple[list[pa.RecordBatch], pa.Table]:
 
 
 def _names(keys: pa.Array) -> tuple[pa.Array, pa.StructArray]:
-    """Return each key's place among the names, and the names: whose commit a key is of, and of what.
+    """Return each key's index among the names, and the names: group, topic and partition of a commit.
 
-    The place is null for a key of something else, and for one that is not as brokers write it or has names beyond ASCII.
+    The index is null for a key of another record type, and for one in another form than brokers write or with names beyond ASCII.
 
     Args:
         keys: none of them null.
     """
     content, bounds = _content(keys)
-    text = np.append(content, np.zeros(_KEY_SIZE, np.uint8))  # of a key that ends early, what is behind it is looked at
+    text = np.append(content, np.zeros(_KEY_SIZE, np.uint8))  # a key that ends early is read past its end
     starts, ends, sizes = bounds[:-1], bounds[1:], np.diff(bounds)
     group_at = starts + 4
     group_size = _numbers_at(text, starts + 2, ">i2")
@@ -121,14 +121,14 @@ def _content(values: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def _numbers_at(content: NDArray[np.uint8], offsets: NDArray[np.int64], code: str) -> NDArray[np.int32]:
-    """Return the numbers at places; ``code`` is what NumPy calls those, of at most 32 bits."""
+    """Return the numbers at offsets; ``code`` is their NumPy type, of at most 32 bits."""
     raw: NDArray[np.uint8] = content[offsets[:, None] + np.arange(np.dtype(code).itemsize)]
     numbers: NDArray[np.int32] = raw.view(code)[:, 0].astype(np.int32)
     return numbers
 
 
 def _cut(content: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int32]) -> pa.Array:
-    """Return the strings in stretches of the content, which are in order and do not overlap."""
+    """Return the strings at ranges of the content, which are in order and do not overlap."""
     edges = np.column_stack([starts, starts + sizes]).ravel()
     is_inside = np.repeat(np.arange(len(edges) + 1) % 2 == 1, np.diff(edges, prepend=0, append=len(content)))
     ends = np.append(0, np.cumsum(sizes)).astype(np.int32)
@@ -136,7 +136,7 @@ def _cut(content: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[n
 
 
 def _fits(values: pa.Array, layout: _Layout) -> pa.Array:
-    """Return for each value whether it has a layout, to the byte."""
+    """Return for each value whether it has exactly this layout."""
     sizes = pc.binary_length(values)
     fixed_size = layout.metadata_at + _TIME_SIZE + layout.tail_size
     fits = pc.and_(pc.equal(pc.binary_slice(values, 0, 2), layout.version), pc.greater_equal(sizes, fixed_size))
@@ -155,7 +155,7 @@ def _fits(values: pa.Array, layout: _Layout) -> pa.Array:
 
 
 def _numbers(fixed: pa.Array, code: str) -> pa.Array:
-    """Return numbers, each the whole of a value and none null, as integers of at least 32 bits."""
+    """Return values that are numbers, none of them null, as integers of at least 32 bits."""
     content, bounds = _content(fixed)
     numbers = content[bounds[0] : bounds[-1]].view(code)
     return pa.array(numbers.astype(np.promote_types(code, np.int32)))
@@ -165,7 +165,7 @@ def _decode(commits: pa.Table, names: pa.StructArray, layout: _Layout) -> pa.Rec
     """Return the rows of commits that all have one layout.
 
     Args:
-        commits: the columns above, but the place among ``names`` instead of the key.
+        commits: the columns above, with the index in ``names`` instead of the key.
     """
     count = commits.num_rows
     columns = (commits[column].combine_chunks() for column in ("name", *RAW_COLUMNS[1:]))

@@ -1,4 +1,4 @@
-"""Formats that tell of groups and are not taken: each is refused by its name, with what to write instead."""
+"""Formats about groups that Evenkeel does not read: each is refused by its name, with a format to use instead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GROUPS = f"use {_DESCRIBE}, or read the cluster with collect"
 
 
 class _Format(NamedTuple):
-    """A format; ``begin`` is found where a line begins, ``inside`` anywhere else, None for nothing more."""
+    """A format; ``begin`` matches at the beginning of a line, ``inside`` anywhere (None: not needed)."""
 
     name: str
     begin: re.Pattern[str]
@@ -27,7 +27,7 @@ _OLD_TABLE = re.compile(
 )
 _OLD_NOTE = re.compile(r"^Note: This will (?:only|not) show information about ", re.MULTILINE)
 _GAP, _OLD_GAP = " " * 13, " " * 8
-"""What pads LAG since Kafka 2.0, and before."""
+"""The padding of LAG since Kafka 2.0, and before."""
 
 _FORMATS = (
     _Format(
@@ -80,7 +80,7 @@ _FORMATS = (
 
 
 def name_old_table(begin: str) -> str | None:
-    """Return that a text has a table of kafka-consumer-groups before Kafka 2.0, and what to do; None where it has none.
+    """Return a message if a text has a table of kafka-consumer-groups before Kafka 2.0; else None.
 
     Their rows cannot be read: id and host run together, and members without partitions have rows of dashes.
 
@@ -99,7 +99,7 @@ def name_old_table(begin: str) -> str | None:
 
 
 def name_format(begin: str) -> str | None:
-    """Return which known format a text has that is no capture, and what to do; None where it has none of them.
+    """Return a message if a text has a known format that is not a capture; else None.
 
     Args:
         begin: the beginning of a text.

@@ -1,4 +1,4 @@
-"""Captures in Parquet: which kind they are, and what in them Spark could not read, seen before it starts on them."""
+"""Captures in Parquet: their kind, and checks for content that Spark cannot read, before it starts."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from schemas.wire.keys import COMMITTED_COLUMN
 
 AGAIN = "it may have been cut short: copy or collect it again, or leave it out"
 PLAIN_MAGIC, ENCRYPTED_MAGIC = b"PAR1", b"PARE"
-"""What files begin with, those whose footer can be read and those whose footer is encrypted."""
+"""Beginnings of files with a readable footer, and with an encrypted one."""
 _TIME = "timestamp"
 _LAST_MS = ((1 << 63) - 1) // 1000
-"""Milliseconds beyond are more microseconds than Spark has room for: it would give up on the file."""
+"""Larger times do not fit into Spark's microseconds: Spark would fail on the file."""
 _ARROW_TYPES = {"binary": ("binary", "large_binary"), "int": ("int32",), "bigint": ("int64",), "timestamp": ("timestamp",)}
 _CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "LZ4", "LZ4_RAW", "ZSTD"})
-"""What Spark unpacks with nothing but its own jars."""
+"""Codecs that Spark can read with its own jars."""
 _NOT_DECODED = frozenset({"BYTE_STREAM_SPLIT"})
-"""Encodings that Spark's readers of columns do not know."""
+"""Encodings that Spark's column readers do not support."""
 _SIGNATURE_BYTES = 28
-"""What follows a footer that can be read where columns are encrypted: 12 bytes of nonce and 16 of signature."""
+"""Bytes after a readable footer if columns are encrypted: 12 of nonce and 16 of signature."""
 
 
 @dataclass(frozen=True)
 class ParquetFacts:
-    """What has to be known of a file to read it.
+    """The facts that are needed to read a file.
 
     Attributes:
-        source: which kind of capture it is.
-        has_odd_times: its timestamps are milliseconds, some of them too large for a timestamp of Spark's.
+        source: the kind of the capture.
+        has_odd_times: its timestamps are milliseconds, some of them too large for Spark's timestamp type.
         types: the types of a snapshot's columns; files with equal ones can be read together. None for other kinds.
     """
 
@@ -48,10 +48,10 @@ class ParquetFacts:
 
 
 def parquet_facts(path: Path) -> ParquetFacts:
-    """Return what has to be known of a Parquet file.
+    """Return the facts that are needed to read a Parquet file.
 
     Raises:
-        InputError: it is no Parquet file, its columns are those of no capture, or Spark cannot read one of them.
+        InputError: it is not a Parquet file, it does not have the columns of a capture, or Spark cannot read one of them.
     """
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
@@ -63,7 +63,7 @@ def parquet_facts(path: Path) -> ParquetFacts:
 
 
 def _refuse_encrypted_columns(path: Path, file: pyarrow.parquet.ParquetFile) -> None:
-    """Refuse a file some of whose columns are encrypted, before anything asks for one: pyarrow would end the process."""
+    """Refuse a file with encrypted columns before one is read: pyarrow would end the process."""
     with path.open("rb") as raw:
         raw.seek(-8, 2)
         length = int.from_bytes(raw.read(4), "little")
@@ -102,7 +102,7 @@ def _columns(file: pyarrow.parquet.ParquetFile, names: frozenset[str]) -> Iterat
 
 
 def _refuse_types(path: Path, file: pyarrow.parquet.ParquetFile, read: frozenset[str]) -> None:
-    """Refuse columns, or fields within them, of types that Spark has not; Arrow shows times of 96 bits, which Spark has, as the same.
+    """Refuse columns, or fields within them, of types that Spark does not have. It has INT96 times, which Arrow shows as nanoseconds too.
 
     Args:
         read: the columns that Spark has to read.
@@ -117,7 +117,7 @@ def _refuse_types(path: Path, file: pyarrow.parquet.ParquetFile, read: frozenset
 
 
 def _refuse_encodings(path: Path, file: pyarrow.parquet.ParquetFile, read: frozenset[str]) -> None:
-    """Refuse columns that are packed or encoded in a way that Spark does not know, in any part of the file."""
+    """Refuse columns that any part of the file packs or encodes in a way that Spark does not support."""
     numbers = [number for number, _ in _columns(file, read)]
     for part in map(file.metadata.row_group, range(file.metadata.num_row_groups)):
         for column in map(part.column, numbers):

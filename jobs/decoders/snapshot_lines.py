@@ -1,6 +1,6 @@
 """Snapshots of groups in the project's own envelope: one group at one moment, one JSON object a line.
 
-``schemas.snapshot.GroupSnapshot`` says what an envelope is; workers import no pydantic, so that what it says is checked here by hand.
+``schemas.snapshot.GroupSnapshot`` defines an envelope. Workers do not import pydantic, so this module checks the definition by hand.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupType
 
 KIND = "group_snapshot"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
-"""States of a classic group in which its coordinator tells members without what they hold: a look at no generation."""
+"""States of a classic group in which the coordinator returns members without their partitions: not a generation."""
 
 PARTITION_FIELDS = ("owned", "assigned", "current", "pending_revocation")
 """Fields of a member that are partitions by topic."""
 
 _Check = Callable[[Any], Any]
-"""Returns a value out of JSON as its column wants it; a ValueError says what was expected and found. An absent field is None."""
+"""Returns a JSON value in the form of its column; a ValueError says what was expected and found. An absent field is None."""
 
 
 def decode_line(line: bytes) -> Iterator[DecodedRow]:
     """Yield the decoded rows of one envelope: its snapshot where it has members, and one for each of its offsets.
 
-    Skipped are an envelope that tells neither, and the snapshot of a group that is none of consumers or is between two generations. A
-    line that is no envelope is a single quarantined row. Raises nothing, whatever the line is.
+    An envelope without both is skipped, and so is the snapshot of a group that is not of consumers or is between two generations. A line
+    that is not an envelope is one quarantined row. Raises nothing, whatever the line is.
     """
     try:
         envelope = _envelope(json.loads(line.decode()))
@@ -80,7 +80,7 @@ def _snapshot(envelope: Row) -> SnapshotRow:
         "group_type": envelope["group_type"],
         "protocol_type": "consumer" if envelope["protocol_type"] is None else envelope["protocol_type"],
         "state": envelope["state"],
-        "strategy": strategy if members else None,  # brokers name the one of an empty consumer-protocol group too, which nobody chose
+        "strategy": strategy if members else None,  # brokers also name one for an empty consumer-protocol group, which nobody chose
         "leader_member_id": envelope["leader_member_id"],
         "joined_at": micros(envelope["joined_at_ms"]),
         "reconciled_at": micros(envelope["reconciled_at_ms"]),
@@ -90,7 +90,7 @@ def _snapshot(envelope: Row) -> SnapshotRow:
 
 
 def _fingerprint(members: list[Row]) -> str:
-    """Return a hash of what members are and hold, in whatever order: brokers and clients list both as their hash tables have them."""
+    """Return a hash of members and their partitions in any order: brokers and clients list both in the order of their hash tables."""
     sets = [{**member, **{name: _sorted_partitions(member[name]) for name in PARTITION_FIELDS}} for member in members]
     sets.sort(key=lambda member: member["member_id"])
     return _hashed(sets)
@@ -157,7 +157,7 @@ def _optional(check: _Check) -> _Check:
 
 
 def _number(bits: int) -> _Check:
-    """Check that a whole number is not negative: what Kafka calls -1 is null in an envelope."""
+    """Check that a whole number is not negative: Kafka's -1 is null in an envelope."""
 
     def check(value: Any) -> int:
         number = integer(value, bits)
@@ -182,7 +182,7 @@ def _group_type(value: Any) -> str:
 
 
 def _name(value: Any) -> str | None:
-    """Check a name; brokers write an empty one for none."""
+    """Check a name; brokers write an empty string for no name."""
     return None if value is None else text(value) or None
 
 
@@ -207,7 +207,7 @@ _TOPIC_PARTITIONS = _list(_object(topic=text, partitions=_list(_number(32))))
 
 
 def _partitions(value: Any) -> list[Row]:
-    """Return one entry a topic, topics by first appearance, as for raw records; a topic without partitions says nothing."""
+    """Return one entry for each topic, by first appearance, as for raw records; topics without partitions are left out."""
     by_topic: dict[str, list[int]] = {}
     for entry in _TOPIC_PARTITIONS(value):
         by_topic.setdefault(entry["topic"], []).extend(entry["partitions"])

@@ -1,8 +1,8 @@
-"""Texts cut into pieces, and read piece by piece: the records of a text, each with its number in the file.
+"""Cuts texts into pieces, and reads them piece by piece: the records of a text, each with its number in the file.
 
-Spark's own reader knows only its block and numbers lines from there, so that a line would have as many numbers as there are ways to cut
-the file. Here the driver cuts, at ends of records, and notes the number of each piece's first one: however a text is cut, and whoever
-reads the pieces in whatever order, a record has one number.
+Spark's own reader numbers lines within its block, so that the number of a line would depend on how the file is cut. Here the driver cuts
+at ends of records, and stores the number of the first record of each piece. So a record has one number, however the text is cut and in
+whatever order the pieces are read.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from io import BufferedIOBase, BufferedReader, RawIOBase
 from typing import Any, NamedTuple
 
 PIECE_BYTES = 4 << 20
-"""About what a piece has: a second's work."""
+"""The approximate size of a piece: a second of work."""
 BLOCK_BYTES = 1 << 20
-"""What is read at once."""
+"""The size of one read."""
 
 
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be", codecs.BOM_UTF8: "utf-8"}
-"""Byte order mark with which a text begins -> its encoding. Windows' shells write such texts."""
+"""Byte order mark at the beginning of a text -> its encoding. Shells of Windows write such texts."""
 
 
 class Piece(NamedTuple):
     """A part of a text that begins and ends where records do.
 
     Attributes:
-        start: its first byte, of what is unpacked.
-        end: the byte behind its last one; None for all there is.
-        number: of its first record in the file; the first of a file has 1.
-        heading: lines before it without which its records cannot be read; empty where there are none.
+        start: its first byte in the unpacked text.
+        end: the byte after its last one; None for the end of the text.
+        number: the number of its first record in the file, counted from 1.
+        heading: earlier lines that are needed to read its records; empty if none are.
     """
 
     start: int
@@ -43,18 +43,18 @@ WHOLE = Piece(0, None, 1)
 
 
 class RecordTooLongError(ValueError):
-    """A record is longer than any that there may be, such as the zeros to which some packed files unpack without end."""
+    """A record is longer than allowed, such as the endless zeros in some packed files."""
 
 
 def cut(content: BufferedIOBase, separator: bytes | None, longest_bytes: int) -> Iterator[Piece]:
-    r"""Yield the pieces of a text; reads it to its end, so that damage in it comes to light.
+    r"""Yield the pieces of a text; reads it to its end, which finds any damage.
 
     Args:
-        separator: what each record begins with; None for lines, which end with ``\n``, ``\r\n`` or ``\r``.
-        longest_bytes: the most that one record may have.
+        separator: the beginning of each record; None for lines, which end with ``\n``, ``\r\n`` or ``\r``.
+        longest_bytes: the most bytes of one record.
 
     Raises:
-        RecordTooLongError: one has more.
+        RecordTooLongError: a record has more.
     """
     text, start, number, searched = bytearray(), 0, 1, 0
     while block := content.read(min(PIECE_BYTES, longest_bytes)):
@@ -73,14 +73,14 @@ def cut(content: BufferedIOBase, separator: bytes | None, longest_bytes: int) ->
 
 
 def _has_end(text: bytearray, separator: bytes | None, within: int) -> bool:
-    """Return whether the first record of a text has at most so many bytes, or may have: it need not be there to its end."""
+    """Return whether the first record of a text has at most so many bytes, or may have if its end is not read yet."""
     if separator is not None:
         return len(text) < within + len(separator) or text.find(separator, 1, within + len(separator)) > 0
     return any(text.find(end, 0, within + 1) >= 0 for end in (b"\n", b"\r"))
 
 
 def _last_end(text: bytearray, searched: int, separator: bytes | None) -> int:
-    """Return how many bytes of a text are records that have ended; ``searched`` bytes are known to have no end."""
+    """Return how many bytes of a text are complete records; ``searched`` bytes are known to have no end."""
     if separator is not None:
         return max(0, text.rfind(separator, max(1, searched)))
     # A carriage return at the very end may be the first half of a line end.
@@ -88,7 +88,7 @@ def _last_end(text: bytearray, searched: int, separator: bytes | None) -> int:
 
 
 def _count(text: bytearray, end: int, separator: bytes | None) -> int:
-    """Return how many records of a text end there or before."""
+    """Return how many records of a text end at ``end`` or before."""
     if separator is not None:
         return text.count(separator, 0, end)
     returns = text.count(b"\r", 0, end)
@@ -124,12 +124,12 @@ def read_whole(path: str, *, is_gzip: bool) -> bytes:
 
 
 def opened(path: str, *, is_gzip: bool) -> BufferedIOBase:
-    """Return a text, unpacked, without a byte order mark, and as UTF-8 where it has a mark of UTF-16.
+    """Return a text, unpacked, without a byte order mark, and as UTF-8 if it has a mark of UTF-16.
 
     Raises:
         OSError: the file cannot be read.
     """
-    name = path.encode(errors="surrogateescape")  # captures are found by names in UTF-8; a worker's locale may be another
+    name = path.encode(errors="surrogateescape")  # names of captures are in UTF-8; a worker may have another locale
     file: gzip.GzipFile | BufferedReader = gzip.open(name) if is_gzip else open(name, "rb")
     try:
         begin = file.peek(3)[:3]
@@ -141,12 +141,12 @@ def opened(path: str, *, is_gzip: bool) -> BufferedIOBase:
 
 
 def mark_of(begin: bytes) -> bytes | None:
-    """Return the byte order mark with which a text begins; None for most texts. Such a text can be read from its beginning only."""
+    """Return the byte order mark of a text; None for most texts. A text with a mark can be read only from its beginning."""
     return next((mark for mark in _MARKS if begin.startswith(mark)), None)
 
 
 class _Marked(RawIOBase):
-    """The bytes of a text behind its mark as UTF-8; what is damaged in UTF-16 becomes bytes that are no UTF-8."""
+    """The bytes of a text after its mark as UTF-8; damaged UTF-16 becomes bytes that are not UTF-8."""
 
     def __init__(self, file: BufferedIOBase, mark: bytes) -> None:
         self._file, self._mark = file, mark
@@ -155,7 +155,7 @@ class _Marked(RawIOBase):
     def _begin(self) -> None:
         self._file.seek(len(self._mark))
         encoding = _MARKS[self._mark]
-        # A half of a surrogate pair stays one, which UTF-8 does not allow.
+        # Half a surrogate pair stays one, which UTF-8 does not allow.
         self._decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)("surrogatepass")
         self._rest, self._position = b"", 0
 
@@ -172,7 +172,7 @@ class _Marked(RawIOBase):
         """Go back to the beginning.
 
         Raises:
-            OSError: another place was asked for.
+            OSError: another offset was given.
         """
         if (offset, whence) != (0, 0):
             raise OSError("a text with a byte order mark is read from its beginning")
@@ -218,10 +218,10 @@ def _records(content: BufferedIOBase, size: int | None, separator: bytes | None)
 
 
 def _split(text: bytes, separator: bytes | None) -> list[bytes]:
-    """Return the records of a text, lines with their ends; the last one may go on behind it."""
+    """Return the records of a text, lines with their ends; the last one may be incomplete."""
     if separator is None:
         return text.splitlines(keepends=True)
-    return [separator + rest for rest in text.split(separator)[1:]]  # what is before the first one of a file is blank
+    return [separator + rest for rest in text.split(separator)[1:]]  # the text before the first one of a file is blank
 
 
 def _without_end(line: bytes) -> bytes:

@@ -16,9 +16,9 @@ class _Entry(NamedTuple, Generic[Content]):
 
 
 class VersionedTable(Generic[Content]):
-    """Contents by name, in the order in which the names came, with all that is needed to undo what has changed since an epoch.
+    """Contents by name, in the order in which the names came, with the changes since an epoch, which can be undone.
 
-    Changes are kept from the first epoch without a target on: the cost follows what has changed since, not the size of the group.
+    Changes are kept since the first epoch without a target: the cost depends on their number, not on the size of the group.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class VersionedTable(Generic[Content]):
         self._marks: dict[int, int] = {}
 
     def put(self, name: str, content: Content | None) -> None:
-        """Take in the content of a name; None removes it."""
+        """Set the content of a name; None removes it."""
         self._changes.append(_Entry(name, self.now.get(name), self._orders.get(name)))
         if content is None:
             self.now.pop(name, None)
@@ -41,11 +41,11 @@ class VersionedTable(Generic[Content]):
         self.now[name] = content
 
     def begin(self, epoch: int) -> None:
-        """Remember that an epoch begins with the table as it is now."""
+        """Store that an epoch begins with the table as it is now."""
         self._marks[epoch] = len(self._changes)
 
     def as_of(self, epoch: int) -> dict[str, Content]:
-        """Return the table as it was when the epoch began; as it is now where that is not known."""
+        """Return the table at the beginning of the epoch; the current one if the epoch is unknown."""
         at = self._marks.get(epoch)
         if at is None or at == len(self._changes):
             return self.now
@@ -58,7 +58,7 @@ class VersionedTable(Generic[Content]):
         return {name: content for name, (_, content) in sorted(found.items(), key=lambda item: item[1][0])}
 
     def forget_until(self, epoch: int) -> None:
-        """Forget how the table was when the epoch and those before it began."""
+        """Delete the changes that are needed only for this epoch and earlier ones."""
         later = {begun: at for begun, at in self._marks.items() if begun > epoch}
         first = min(later.values(), default=len(self._changes))
         del self._changes[:first]
