@@ -1,1 +1,1 @@
-"""Kafka's assignors, and those that a user brings."""
+"""Kafka's assignors, and calls of assignors of users."""

@@ -1,11 +1,11 @@
 """The ZooKeeper consumer's assignors: ``legacy-range`` and ``legacy-roundrobin``.
 
-A member registers a number of streams per topic, and each stream is a thread that owns partitions: ``<member_id>-<n>``, n from 0.
-There is no leader; every consumer computes the whole assignment from what is registered, so all get the same. A member without
+A member registers a number of streams per topic. Each stream is a thread that owns partitions: ``<member_id>-<n>``, n from 0. There is
+no leader: every consumer computes the whole assignment from the registered data, so all get the same result. A member without
 ``streams`` has no threads.
 
-Order: threads by the text of their ids, so thread 10 comes before thread 2; in the result too. A thread's partitions are a set in Kafka and
-are listed by topic and partition; threads without partitions are absent.
+Order: threads by the text of their ids, so thread 10 comes before thread 2, in the result too. A thread's partitions are a set in Kafka;
+here they are listed by topic and partition. Threads without partitions are absent.
 
 Source: ``kafka.consumer.RangeAssignor`` and ``RoundRobinAssignor``, releases 0.8.2 to 1.1.1. The consumer was removed in 2.0.
 """
@@ -29,7 +29,7 @@ _DASHED_PARTITIONS_SINCE: Release = (1, 0)
 
 
 def assign_legacy_range(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
-    """Return what every thread owns: a contiguous range of each of its topics.
+    """Return the partitions of every thread: a contiguous range of each of its topics.
 
     Worked example: t0 has 5 partitions, a has two streams of it and b one: a-0 gets t0p0 t0p1, a-1 gets t0p2 t0p3, b-0 gets t0p4.
 
@@ -59,12 +59,12 @@ def assign_legacy_range(problem: GroupProblem, *, kafka_version: str | None = No
 
 
 def assign_legacy_round_robin(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
-    """Return what every thread owns when all partitions, in the order of a hash, are dealt out to all threads in turn.
+    """Return the partitions of every thread: all partitions, in the order of a hash, are given to all threads in turn.
 
     Worked example: t0p0 to t0p2 hash to ascending numbers; a-0 gets t0p0, b-0 gets t0p1, a-0 gets t0p2.
 
     Order: partitions by the Java hash of their text, ``t0-1`` since 1.0 and ``[t0,1]`` before, so releases differ.
-    Complexity: linear, apart from sorting and from skipping threads that do not take part in a topic.
+    Complexity: linear, apart from sorting and from skipping threads that do not have a topic.
 
     Args:
         problem: ``streams`` of every member.

@@ -1,4 +1,4 @@
-"""Who subscribes to a topic, in the order in which the client-side assignors go through the members."""
+"""The subscribers of topics, in the order in which the client-side assignors iterate the members."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from assignors.model import GroupProblem, MalformedProblemError, Member, TopicPa
 
 
 def map_order(members: Sequence[Member]) -> tuple[tuple[str, ...], Sequence[int], bool]:
-    """Return the member ids, the positions in which the leader's map of subscriptions iterates them, and whether maps filled from that
-    map iterate alike.
+    """Return the member ids, their positions in the iteration order of the leader's map of subscriptions, and whether maps filled from
+    that map have the same order.
 
     Raises:
         MalformedProblemError: two members have the same id.
@@ -27,7 +27,7 @@ def map_order(members: Sequence[Member]) -> tuple[tuple[str, ...], Sequence[int]
 
 
 def members_in_map_order(problem: GroupProblem) -> tuple[list[Member], bool]:
-    """Return the members as the leader's map of subscriptions iterates them, and whether maps filled from that map iterate alike.
+    """Return the members in the order of the leader's map of subscriptions, and whether maps filled from it have the same order.
 
     Raises:
         MalformedProblemError: two members have the same id.
@@ -37,22 +37,22 @@ def members_in_map_order(problem: GroupProblem) -> tuple[list[Member], bool]:
 
 
 def result_order(members: Sequence[Member], is_stable: bool, *, copies: int = 1) -> list[str]:
-    """Return the member ids as a result iterates them that was filled from a map filled from the members' map.
+    """Return the member ids in the order of a result map, which is filled from a map that is filled from the members' map.
 
     Args:
         members: in map order.
-        is_stable: whether maps filled from that map iterate alike.
-        copies: how many maps there are between the members' map and the result.
+        is_stable: whether maps filled from the members' map have the same order.
+        copies: number of maps between the members' map and the result.
     """
     member_ids = [member.member_id for member in members]
     return member_ids if is_stable else hash_map_order(member_ids, copies=copies)
 
 
 def freeze(held: list[Any]) -> list[tuple[TopicPartition, ...]]:
-    """Return the same list, of which every list of partitions has become a tuple.
+    """Return the same list, with every list of partitions replaced by a tuple.
 
-    Each list goes as its tuple comes. Where the tuples only add to the lists, the garbage collector sees that much more, and
-    walks over a million partitions: a fifth of the time of a cooperative rebalance, half the time of a round robin.
+    Each list is freed when its tuple is made. If both exist together, the garbage collector visits a million partitions more: a fifth of
+    the time of a cooperative rebalance, half the time of a round robin.
 
     >>> freeze([[("t", 0)], []])
     [(('t', 0),), ()]
@@ -67,12 +67,12 @@ def subscribers_of_topics(
 ) -> dict[str, Sequence[int]]:
     """Return topic -> the positions of its subscribers among the members, ascending.
 
-    Topics with the same subscribers share one sequence, so that a group with equal subscriptions costs nothing per topic and member.
+    Topics with the same subscribers share one sequence, so that equal subscriptions need no work per topic and member.
 
     Args:
         members: in any order.
-        topics: the topics to look at.
-        keeps_duplicates: a member that lists a topic twice is there twice.
+        topics: the topics of the result.
+        keeps_duplicates: a member that lists a topic twice occurs twice.
 
     >>> subscribers_of_topics([Member("a", ("t", "u")), Member("b", ("u",)), Member("c", ("t", "u"))], {"t", "u"})
     {'t': [0, 2], 'u': [0, 1, 2]}

@@ -1,4 +1,4 @@
-"""Asking an assignor that is not ours: it may raise anything and answer anything, and must not take other results down with it."""
+"""Calls of assignors that are not ours. They may raise and return anything, and must not spoil other results."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from assignors.model import Assignment, AssignorError, GroupProblem, TopicPartit
 from assignors.registry import find_assignor
 
 Bound = Callable[[str, Callable[[], Assignment]], Assignment]
-"""The strategy's name and its call -> what the call returns; a ``NoResultError`` when it takes too long."""
+"""The strategy's name and its call -> the result of the call; a ``NoResultError`` if it takes too long."""
 
 LONGEST_TEXT = 1_000
 _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
 
 
 class OwnAssignorError(AssignorError):
-    """An assignor that is not ours raised something unexpected, or what it answered is no assignment."""
+    """An assignor that is not ours raised an unexpected error, or its result is not an assignment."""
 
 
 def unbounded(strategy: str, call: Callable[[], Assignment]) -> Assignment:
-    """Return what the call returns, however long it takes."""
+    """Return the result of the call, without a time limit."""
     return call()
 
 
 def ask_own_assignor(strategy: str, problem: GroupProblem, kafka_version: str | None, step_budget: int | None, bound: Bound) -> Assignment:
-    """Return what an assignor that is not ours gives each member.
+    """Return the assignment of an assignor that is not ours.
 
     Raises:
-        AssignorError: it has no result and says so, it is not known, or its bound ended it.
-        OwnAssignorError: anything else went wrong, also what would end a process: ``SystemExit``, ``MemoryError``.
+        AssignorError: it has no result, it is not known, or its time limit ended it.
+        OwnAssignorError: any other error, also one that would end a process: ``SystemExit``, ``MemoryError``.
     """
 
     def ask() -> Assignment:
-        theirs = replace(problem, topics=dict(problem.topics))  # other strategies are asked with the same topics
+        theirs = replace(problem, topics=dict(problem.topics))  # other strategies use the same topics
         return as_assignment(problem, find_assignor(strategy)(theirs, kafka_version=kafka_version, step_budget=step_budget))
 
     try:
@@ -46,24 +46,25 @@ def ask_own_assignor(strategy: str, problem: GroupProblem, kafka_version: str | 
 
 
 def as_assignment(problem: GroupProblem, answer: object) -> Assignment:
-    """Return an answer as plain tuples, text and integers, so that it can be compared and stored.
+    """Return a result as plain tuples, strings and integers, so that it can be compared and stored.
 
-    Lists are as good as tuples, and any integer type as ``int``. What is well formed but wrong stays: ``violations`` judges it.
+    Lists may take the place of tuples, and any integer type that of ``int``. Wrong but well-formed assignments are kept, and ``violations``
+    reports them.
 
     Raises:
-        OwnAssignorError: what was found in place of an assignment to the members of this group.
+        OwnAssignorError: the result is not an assignment to the members of this group.
 
     >>> from assignors.model import Member, Topic
     >>> as_assignment(GroupProblem({"t": Topic(1)}, (Member("a", ("t",)),)), {"a": [["t", 0]]})
     {'a': (('t', 0),)}
     """
     if not isinstance(answer, dict):
-        raise OwnAssignorError(f"the assignor answered with {_kind(answer)}, expected a dict from member id to partitions")
+        raise OwnAssignorError(f"the assignor returned {_kind(answer)}, expected a dict from member id to partitions")
     members = {member.member_id: member.member_id for member in problem.members}
     assignment: Assignment = {}
     for owner, held in answer.items():
         if owner not in members:
-            raise OwnAssignorError(f"the assignor gave partitions to {_name(owner)}, which is no member")
+            raise OwnAssignorError(f"the assignor gave partitions to {_name(owner)}, which is not a member")
         member_id = members[owner]
         if not isinstance(held, list | tuple):
             raise OwnAssignorError(f"the assignor gave member {member_id} {_kind(held)}, expected a tuple of partitions")
@@ -73,22 +74,22 @@ def as_assignment(problem: GroupProblem, answer: object) -> Assignment:
 
 def _partition(member_id: str, partition: object) -> TopicPartition:
     if isinstance(partition, list | tuple) and len(partition) == 2 and isinstance(partition[0], str) and hasattr(partition[1], "__index__"):
-        topic, number = str.__str__(partition[0]), int(operator.index(partition[1]))  # plain, also of an enum's or NumPy's
+        topic, number = str.__str__(partition[0]), int(operator.index(partition[1]))  # plain values, also from an enum or NumPy
         if _INT_MIN <= number <= _INT_MAX and storable(topic) == topic:
             return topic, number
     raise OwnAssignorError(f"the assignor gave member {member_id} {_name(partition)}, expected a partition such as ('orders', 3)")
 
 
 def text_of(error: BaseException) -> str:
-    """Return what an error says, short enough and fit to be stored; empty when it cannot even say that."""
+    """Return the message of an error, short enough to store; empty if reading the message fails too."""
     try:
         return storable(str(error))[:LONGEST_TEXT]
-    except BaseException:  # the error's class is not ours either
+    except BaseException:  # the class of the error is not ours either
         return ""
 
 
 def storable(text: str) -> str:
-    """Return a text without lone surrogates, which no table can hold.
+    """Return a string without lone surrogates, which tables cannot store.
 
     >>> storable("\\ud800 caf\\u00e9")
     '\\\\ud800 café'

@@ -17,22 +17,22 @@ from assignors.model import Assignment, GroupProblem, Member, Topic, TopicPartit
 
 
 def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
-    """Return what ``RangeAssignor`` gives each member: of every topic a contiguous range.
+    """Return the assignment of ``RangeAssignor``: each member gets a contiguous range of every topic.
 
-    The first ``p % c`` of a topic's c subscribers get one partition more than the others, topic after topic the same ones.
-    Where some topic's partitions are not in all racks, ranges give way to racks, and topics with as many partitions and the same
-    subscribers are kept together (KIP-881).
+    The first ``p % c`` of a topic's c subscribers get one partition more than the others, and these are the same for each topic.
+    If the partitions of a topic are not in all racks, racks come before ranges, and topics with equal partition counts and equal
+    subscribers are assigned together (KIP-881).
 
     Worked example: ``t0p0..t0p2 t1p0..t1p2``, a and b subscribe to both: a gets t0p0 t0p1 t1p0 t1p1, b t0p2 t1p2.
 
-    Order: subscribers as static members by instance id, then the others by member id. Each list's topics come in hash map order,
+    Order: subscribers are static members by instance id, then the others by member id. The topics of a list are in hash map order,
     not by name; with racks they are sorted.
-    Complexity: O(p + s) for p partitions and s subscriptions; with racks O(p * m) looks for m members.
+    Complexity: O(p + s) for p partitions and s subscriptions; with racks O(p * m) for m members.
     Source: ``RangeAssignor``. Differs from source: nothing. Before 3.5 a topic that a member lists twice counts twice.
 
     Raises:
         NoResultError: the budget ran out.
-        KafkaVersionError: the release is no version.
+        KafkaVersionError: the text is not a release.
 
     >>> from assignors.model import Member
     >>> members = (Member("a", ("t0", "t1")), Member("b", ("t0", "t1")))
@@ -65,12 +65,12 @@ def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, ste
 
 
 def _topic_order(members: Sequence[Member], topics: Collection[str], behaviour: ClientBehaviour) -> list[str]:
-    """Return the existing topics in the order in which Kafka goes through them."""
+    """Return the existing topics in the order in which Kafka iterates them."""
     calls = [topic for subscription in distinct_subscriptions(members) for topic in subscription]
     if behaviour.is_rack_aware:
-        # A set of names, of which those with metadata are put into a map.
+        # A set of names; those with metadata are put into a map.
         return hash_map_order(topic for topic in hash_map_order(calls) if topic in topics)
-    # A list that an earlier member has too adds nothing new, but Kafka's map grows at the entry of a call, also of the very last one.
+    # A list that an earlier member has too adds no topic. But Kafka's map grows at the entry of a call, even of the last one.
     last = next((position for position in range(len(members) - 1, -1, -1) if members[position].topics), 0)
     if any(member.topics == members[last].topics for member in members[:last]):
         calls.append(members[last].topics[-1])
@@ -79,16 +79,16 @@ def _topic_order(members: Sequence[Member], topics: Collection[str], behaviour: 
 
 
 class _TopicState:
-    """What is left to deal out of one topic."""
+    """The partitions of one topic that are not assigned yet."""
 
     def __init__(self, name: str, topic: Topic, count: int, consumers: Sequence[int], racks: Mapping[int, str]) -> None:
-        """Set up a topic of which nothing is given yet.
+        """Start with a topic without assigned partitions.
 
         Args:
             name: the topic's name.
             topic: its metadata.
             count: the number of its partitions.
-            consumers: its subscribers in order.
+            consumers: its subscribers, in order.
             racks: the rack of every member that has one.
         """
         self.name = name
@@ -102,11 +102,11 @@ class _TopicState:
         self.needs_racks = bool(self.racks) and is_rack_aware(self.racks.values(), self.partition_racks)
 
     def room(self, consumer: int) -> int:
-        """Return how many more partitions the consumer can get; the extra ones go to whoever comes first."""
+        """Return how many more partitions the consumer can get. The extra partitions go to the first consumers."""
         return self.share + (self._extra > 0) - self._given.get(consumer, 0)
 
     def shares_rack(self, consumer: int, partition: int) -> bool:
-        """Return whether the consumer has no rack, or one that holds the partition."""
+        """Return whether the consumer has no rack, or a rack with a replica of the partition."""
         return consumer not in self.racks or self.racks[consumer] in self.partition_racks[partition]
 
     def give(self, consumer: int, partitions: Sequence[int], held: Sequence[list[TopicPartition]]) -> None:
@@ -119,7 +119,7 @@ class _TopicState:
             del self._left[partition]
 
     def deal_in_rack(self, held: Sequence[list[TopicPartition]], budget: StepBudget) -> None:
-        """Give every consumer in turn what it has room for out of its rack."""
+        """Give every consumer in turn as many partitions of its rack as it has room for."""
         for consumer in self.consumers:
             budget.spend(len(self._left))
             near = (partition for partition in self._left if self.shares_rack(consumer, partition))
@@ -127,7 +127,7 @@ class _TopicState:
                 self.give(consumer, partitions, held)
 
     def deal_ranges(self, held: Sequence[list[TopicPartition]]) -> None:
-        """Give every consumer in turn what it has room for."""
+        """Give every consumer in turn as many partitions as it has room for."""
         if not self._given:
             self._deal_closed_form(held)
             return
@@ -149,10 +149,10 @@ class _TopicState:
 
 
 def _deal_by_rack(states: Sequence[_TopicState], held: Sequence[list[TopicPartition]], budget: StepBudget) -> None:
-    """Deal out what can go to consumers in its own rack.
+    """Assign the partitions that can go to consumers in their rack.
 
-    Topics with the same consumers and as many partitions are dealt out together, also where racks would not matter to one of
-    them. A topic without consumer racks counts as having no partitions here.
+    Topics with the same consumers and partition count are assigned together, even if racks do not matter for one of them. A
+    topic without consumer racks counts as having no partitions here.
     """
     groups: defaultdict[tuple[tuple[int, ...], int], list[_TopicState]] = defaultdict(list)
     for state in states:
@@ -165,7 +165,7 @@ def _deal_by_rack(states: Sequence[_TopicState], held: Sequence[list[TopicPartit
 
 
 def _deal_together(group: Sequence[_TopicState], partition_count: int, held: Sequence[list[TopicPartition]], budget: StepBudget) -> None:
-    """Give a partition number of all topics to the first consumer that has room and the right rack for each of them."""
+    """Give each partition number of all topics to the first consumer with room and the right rack for all of them."""
     remaining = list(group[0].consumers)
     for partition in range(partition_count):
         fits = (

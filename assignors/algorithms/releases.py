@@ -1,6 +1,6 @@
-"""Which Kafka release is asked for, and what its client-side assignors do differently from the newest.
+"""Kafka releases, and how their client-side assignors differ from the newest.
 
-Established by running the released classes; the releases in between were placed by comparing their byte code.
+Found by running the released classes. For releases in between their byte code was compared.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from assignors.model import KafkaVersionError
 Release = tuple[int, ...]
 
 NEWEST: Release = (999,)
-"""Stands for the newest release; no client-side assignor has changed its answers since 3.7.1."""
+"""The newest release. No client-side assignor has changed its results since 3.7.1."""
 
 
 def parse_release(kafka_version: str | None) -> Release:
@@ -33,28 +33,29 @@ def parse_release(kafka_version: str | None) -> Release:
             break
         numbers.append(int(part))
     if len(numbers) < 2:
-        raise KafkaVersionError(f"{kafka_version!r} is no Kafka release; expected numbers like '3.9.1', or None for the newest")
+        raise KafkaVersionError(f"{kafka_version!r} is not a Kafka release; expected numbers like '3.9.1', or None for the newest")
     return tuple(numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientBehaviour:
-    """What a release's client-side assignors do; True everywhere is the newest.
+    """The behaviour of a release's client-side assignors. In the newest release all are True.
 
     Attributes:
-        orders_static_members_first: Range and RoundRobin go by ``group.instance.id`` (KIP-345 for assignors, 2.4).
+        orders_static_members_first: Range and RoundRobin order by ``group.instance.id`` (KIP-345 for assignors, 2.4).
         inserts_topics_at_head: Range fills its topic map by ``computeIfAbsent`` (2.1).
-        is_rack_aware: racks take part (KIP-881, 3.5); before, Range walks topics in the order of its topic -> consumers map.
+        is_rack_aware: racks affect the assignment (KIP-881, 3.5); before, Range iterates topics in the order of its topic -> consumers map.
         reads_generation: sticky user data has a generation (KIP-341, 2.3).
         tolerates_missing_topics: sticky skips a subscribed topic without metadata (2.3); before, it throws.
-        balances_new_partitions_first: the general algorithm first tries to move the new partitions only (2.4).
+        balances_new_partitions_first: the general algorithm first tries to move only the new partitions (2.4).
         has_constrained_path: equal subscriptions have an algorithm of their own (KAFKA-9987, 2.5.1).
-        invalidates_double_claims: a partition claimed twice is nobody's, and cooperative user data has the generation (KAFKA-12984, 2.8.1).
-        works_on_topics: the constrained and general algorithms have today's shape (KAFKA-12464, KAFKA-12675, 3.0).
+        invalidates_double_claims: nobody keeps a partition that is claimed twice, and cooperative user data has the generation
+            (KAFKA-12984, 2.8.1).
+        works_on_topics: the constrained and general algorithms are those of today (KAFKA-12464, KAFKA-12675, 3.0).
         has_generation_field: subscriptions carry the generation (KAFKA-13715, 3.4.0).
-        keeps_old_generations: claims of an older generation stand unless contested (3.4.1).
-        ignores_losing_claimants: a claim that lost does not enter the table of claimants (KAFKA-14639, 3.5.2).
-        needs_a_gain_of_two: a group is unbalanced only if a move evens something out (KAFKA-15106, 3.5.2).
+        keeps_old_generations: claims of an older generation are valid unless contested (3.4.1).
+        ignores_losing_claimants: a rejected claim is not entered into the table of claimants (KAFKA-14639, 3.5.2).
+        needs_a_gain_of_two: a group is unbalanced only if a move improves the balance (KAFKA-15106, 3.5.2).
         sorts_owned_partitions: claims are sorted before cutting, revocations are remembered with their member (KAFKA-16277,
             KAFKA-15170, 3.7.1).
     """
@@ -77,10 +78,10 @@ class ClientBehaviour:
 
 @lru_cache(maxsize=64)
 def client_behaviour(kafka_version: str | None) -> ClientBehaviour:
-    """Return what the client-side assignors of a release do.
+    """Return the behaviour of the client-side assignors of a release.
 
     Raises:
-        KafkaVersionError: the text is no release.
+        KafkaVersionError: the text is not a release.
 
     >>> client_behaviour("3.4.0").keeps_old_generations, client_behaviour("3.4.1").keeps_old_generations
     (False, True)

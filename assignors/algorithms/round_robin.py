@@ -15,22 +15,22 @@ from assignors.model import Assignment, GroupProblem, KafkaAssignorError, TopicP
 
 
 def assign_round_robin(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
-    """Return what ``RoundRobinAssignor`` gives each member: partitions one by one to members in a ring.
+    """Return the assignment of ``RoundRobinAssignor``: partitions go one by one to members in a ring.
 
-    The cursor goes on from topic to topic. A member that does not subscribe to a topic is passed over, and nothing makes up for it
-    later, so differing subscriptions can end far from even.
+    The cursor continues from topic to topic. A member that does not subscribe to a topic is skipped and not compensated later, so
+    loads can be very uneven if subscriptions differ.
 
     Worked example: ``t0p0 t0p1 t0p2``, ``t1p0``; a and c subscribe to both, b to t1 only. a gets t0p0, c t0p1, a t0p2; the cursor
-    then stands at b, which gets t1p0.
+    is then at b, which gets t1p0.
 
-    Order: the ring is static members by instance id, then the others by member id (by member id alone before 2.4); topics by name.
+    Order: the ring has static members by instance id, then the others by member id (all by member id before 2.4); topics by name.
     Complexity: O(p + s) for p partitions and s subscriptions; every n-th partition is a slice, not a step.
     Source: ``RoundRobinAssignor``, unchanged since 2.4 but for names. Differs from source: nothing.
 
     Raises:
         KafkaAssignorError: ``IllegalArgumentException`` for a group without members.
         NoResultError: the budget ran out.
-        KafkaVersionError: the release is no version.
+        KafkaVersionError: the text is not a release.
 
     >>> from assignors.model import Member, Topic
     >>> members = (Member("a", ("t0", "t1")), Member("b", ("t1",)), Member("c", ("t0", "t1")))
@@ -47,7 +47,7 @@ def assign_round_robin(problem: GroupProblem, *, kafka_version: str | None = Non
     subscribers = subscribers_of_topics(ring, counts)
     held: list[list[TopicPartition]] = [[] for _ in ring]
     cursor = 0
-    # Topics with equal subscribers share one sequence of positions, and are dealt out as if they were one topic.
+    # Topics with equal subscribers share one sequence of positions, and are assigned like one topic.
     for _, topics in groupby(sort_strings(counts), key=lambda topic: id(subscribers[topic])):
         names = list(topics)
         positions = subscribers[names[0]]

@@ -1,9 +1,9 @@
 """The broker's assignors of the consumer group protocol (KIP-848): ``uniform`` and ``server-range``.
 
-Both see topics by id. A subscribed name that is not among the topics does not resolve and is skipped; an id without metadata is an error;
-names with one id are one topic. A member's ``owned`` is its current target assignment. Racks are accepted and ignored.
+Both identify topics by id. A subscribed name that is not among the topics does not resolve and is skipped. An id without metadata is an
+error. Names with the same id are one topic. A member's ``owned`` is its current target assignment. Racks are accepted and ignored.
 
-Order: members as Kafka's result map has them. What a member is given is a set in Kafka; here it is listed by topic name and partition.
+Order: members as in Kafka's result map. A member's partitions are a set in Kafka; here they are listed by topic name and partition.
 
 Source: ``UniformAssignor``, ``UniformHomogeneousAssignmentBuilder`` and ``RangeAssignor`` of
 ``org.apache.kafka.coordinator.group.assignor``, release 4.3.1 (``uniform_heterogeneous`` has the second builder). Differs from source: the
@@ -32,21 +32,21 @@ def assign_uniform(problem: GroupProblem, *, kafka_version: str | None = None, s
 
     Worked example: a has t0p0 t0p1 t0p2, b is new. One of them may have 2, and a has them already: a keeps t0p0 t0p1, b gets t0p2.
 
-    Equal subscriptions: every member keeps what it has up to its quota, the rest fills up the others in map order. With different
-    subscriptions partitions go to the least loaded subscriber, then each topic is evened out, see ``uniform_heterogeneous``.
+    Equal subscriptions: every member keeps its partitions up to its quota, and the others get the rest in map order. With different
+    subscriptions partitions go to the least loaded subscriber, then each topic is balanced, see ``uniform_heterogeneous``.
 
     Complexity: linear for equal subscriptions; else O(members log members + partitions) per topic and round, at most 16 rounds.
 
     Args:
         problem: every topic with its ``topic_id``; ``owned`` is each member's current target.
-        kafka_version: release of the broker. Up to 4.0 the first members in map order may have one more, whoever has it already.
+        kafka_version: release of the broker. Up to 4.0 the first members in map order may have one more, even if others have it already.
         step_budget: not needed, the assignor always ends soon.
 
     Raises:
-        KafkaAssignorError: ``PartitionAssignorException`` for a topic id without metadata, or when partitions are left over because a
-            target names one that does not exist; ``ArrayIndexOutOfBoundsException`` for such a target when subscriptions differ.
-        KafkaVersionError: release before 3.9, or before 4.0 when subscriptions differ.
-        MalformedProblemError: a subscribed topic is there without its ``topic_id``, or two members have the same id.
+        KafkaAssignorError: ``PartitionAssignorException`` for a topic id without metadata, or if partitions are left over because a
+            target has one that does not exist; ``ArrayIndexOutOfBoundsException`` for such a target if subscriptions differ.
+        KafkaVersionError: release before 3.9, or before 4.0 if subscriptions differ.
+        MalformedProblemError: a subscribed topic has no ``topic_id``, or two members have the same id.
 
     >>> from assignors.model import Topic
     >>> topics = {"t0": Topic(3, topic_id="AAAAAAAAAAEAAAAAAAAAAg")}
@@ -72,8 +72,8 @@ def assign_server_range(problem: GroupProblem, *, kafka_version: str | None = No
 
     Worked example: t0 has 5 partitions, a and b read it: a gets t0p0 t0p1 t0p2, b gets t0p3 t0p4.
 
-    Order: static members by instance id, then the others by member id; the first ones get one more. In that order Kafka fills the map of
-    its result, whose table is as large as that takes, and smaller than 16 buckets for a few members.
+    Order: static members by instance id, then the others by member id; the first ones get one more. Kafka fills its result map in that
+    order. The table of the map is as large as needed, with fewer than 16 buckets for a few members.
     Complexity: linear, apart from sorting the members.
 
     Args:
@@ -110,13 +110,13 @@ def assign_server_range(problem: GroupProblem, *, kafka_version: str | None = No
 
 
 def _assign_homogeneous(topics: _Topics, members: Sequence[Member], *, extras_stay: bool) -> dict[str, list[TopicPartition]]:
-    """Return what each member is given when all subscribe to the same topics.
+    """Return the partitions of each member if all subscribe to the same topics.
 
-    Every member may have ``total // members`` partitions, ``total % members`` of them one more. Walking the members in map order, each
-    has the extra one in hand while there are any. Since 4.1 (KAFKA-18688) a member that could not fill it with partitions of its own has
-    to hand it back, as long as more members follow than extras are left: who has one more keeps it.
+    Every member may have ``total // members`` partitions, and ``total % members`` of them one more. In map order each member gets an
+    extra one while there are any. Since 4.1 (KAFKA-18688) a member without enough partitions of its own for it returns it, as long as
+    more members follow than extras are left. So a member that has one more already keeps it.
     """
-    # A hash set of ids, copied from the set of names; its capacity follows the number of names, those that do not resolve included.
+    # A hash set of ids, copied from the set of names. Its capacity follows the number of names, even of those that do not resolve.
     names = hash_map_order(members[0].topics, initial_capacity=_copied_set_capacity(len(members[0].topics)))
     subscribed = topics.in_map_order(topics.resolve(names), initial_capacity=_copied_set_capacity(len(names)))
     if not subscribed:
@@ -157,7 +157,7 @@ def _assign_homogeneous(topics: _Topics, members: Sequence[Member], *, extras_st
 
 
 def _assign_heterogeneous(topics: _Topics, members: Sequence[Member]) -> dict[str, list[TopicPartition]]:
-    """Return what each member is given when subscriptions differ: names become numbers and back."""
+    """Return the partitions of each member if subscriptions differ: names are converted to numbers and back."""
     numbers = {member.member_id: number for number, member in enumerate(members)}
     subscribers = {
         topic: [numbers[member.member_id] for member in readers] for topic, readers in _subscribers_by_topic(topics, members).items()
@@ -190,7 +190,7 @@ def _assign_heterogeneous(topics: _Topics, members: Sequence[Member]) -> dict[st
 def _take_over(
     owners: list[int | None], sharers: dict[str, dict[int, set[int]]], topic: str, partitions: Iterable[int], number: int
 ) -> None:
-    """Enter a member as the owner of the partitions of its target; who had one before shares it."""
+    """Enter a member as the owner of the partitions of its target; a previous owner then shares them."""
     for partition in partitions:
         if not 0 <= partition < len(owners):
             raise KafkaAssignorError(
@@ -211,10 +211,10 @@ def _release(kafka_version: str | None, since: Release) -> Release:
 
 
 def _require_topic_ids(problem: GroupProblem) -> None:
-    """Refuse a subscribed topic without an id: the broker would not see it, so that the answer would be that of another group.
+    """Refuse a subscribed topic without an id: the broker would not see it, and the result would be wrong.
 
     Raises:
-        MalformedProblemError: there is one.
+        MalformedProblemError: a subscribed topic has no id.
     """
     for subscription in distinct_subscriptions(problem.members):
         for name in subscription:
@@ -228,13 +228,13 @@ def _require_topic_ids(problem: GroupProblem) -> None:
 
 
 def _has_equal_subscriptions(members: Sequence[Member]) -> bool:
-    """Return whether Kafka calls the group homogeneous: every name, resolved or not, has as many subscribers as there are members."""
+    """Return whether the group is homogeneous for Kafka: each name, resolved or not, has as many subscribers as there are members."""
     subscriber_counts = Counter(topic for member in members for topic in set(member.topics))
     return all(count == len(members) for count in subscriber_counts.values())
 
 
 class _Topics:
-    """The topics as the broker resolves them: names to ids, ids to metadata."""
+    """The topics as the broker resolves them: name -> id -> metadata."""
 
     def __init__(self, problem: GroupProblem) -> None:
         self._topics = problem.topics
@@ -242,11 +242,11 @@ class _Topics:
         self._names_by_id = {topic_id: name for name, topic_id in self._ids.items()}
 
     def resolve(self, names: Iterable[str]) -> list[str]:
-        """Return the distinct topics behind the names, in their order; names without an id are skipped."""
+        """Return the distinct topics of the names, in their order; names without an id are skipped."""
         return list(dict.fromkeys(self._names_by_id[self._ids[name]] for name in names if name in self._ids))
 
     def partition_count(self, topic: str) -> int:
-        """Return the number of partitions; Kafka throws where there is no metadata."""
+        """Return the number of partitions; raise an error without metadata, as Kafka does."""
         count = self._topics[topic].partition_count
         if count is None:
             raise KafkaAssignorError(
@@ -255,11 +255,11 @@ class _Topics:
         return count
 
     def order_of(self, topic: str) -> tuple[int, int]:
-        """Return a sort key with the order of the topic ids."""
+        """Return a sort key for the order of the topic ids."""
         return uuid_order(self._ids[topic])
 
     def in_map_order(self, topics: Iterable[str], *, initial_capacity: int = DEFAULT_CAPACITY, largest_size: int = 0) -> list[str]:
-        """Return the topics in the order of a hash map or set of their ids; it may hold other ids too, which the size counts."""
+        """Return the topics in the order of a hash map or set of their ids. Its size may count other ids too."""
         return hash_map_order(
             topics,
             lambda topic: uuid_hash(self._ids[topic]),
@@ -288,7 +288,7 @@ def _target_by_topic(topics: _Topics, member: Member) -> list[tuple[str, list[in
             deleted.add(name)
         for topic in resolved:
             by_topic[topic].append(partition)
-    # The map has the deleted topics too, so its table is larger for them.
+    # The map has deleted topics too, which may make its table larger.
     return [
         (topic, hash_map_order(by_topic[topic], int, int, initial_capacity=_copied_set_capacity(len(by_topic[topic]))))
         for topic in topics.in_map_order(by_topic, largest_size=len(by_topic) + len(deleted))
@@ -296,7 +296,7 @@ def _target_by_topic(topics: _Topics, member: Member) -> list[tuple[str, list[in
 
 
 def _copied_set_capacity(size: int) -> int:
-    """Return the number of buckets of ``new HashSet(collection)`` up to JDK 18: it has room for one more than it needs."""
+    """Return the number of buckets of ``new HashSet(collection)`` up to JDK 18, which has room for one more element than needed."""
     capacity = DEFAULT_CAPACITY
     while capacity < 4 * size // 3 + 1:
         capacity *= 2

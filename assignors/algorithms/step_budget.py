@@ -1,7 +1,7 @@
-"""The bound on the work of one call.
+"""The step limit of one call.
 
-Kafka's general sticky assignor has no iteration limit and can run forever on legal input. A step is one partition looked at, or one
-member looked at for a partition; every assignor counts its steps before it takes them.
+Kafka's general sticky assignor has no iteration limit and can run forever on legal input. A step is one visit of a partition, or of a
+member for a partition. Every assignor counts its steps before it takes them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from assignors.model import NoResultError
 
 DEFAULT_STEP_BUDGET = 100_000_000
-"""Ten passes over ten million partitions; more than Kafka could finish within its own rebalance timeouts."""
+"""Ten passes over ten million partitions: more than Kafka can finish within its own rebalance timeouts."""
 
 
 class StepBudget:

@@ -1,6 +1,6 @@
 """The broker's ``uniform`` assignor for members whose subscriptions differ.
 
-Members and owners are numbers here, in the broker's map order, and that number decides every tie.
+Members and owners are numbers here, in the broker's map order. The number decides every tie.
 
 Source: ``org.apache.kafka.coordinator.group.assignor.UniformHeterogeneousAssignmentBuilder`` as of KAFKA-17710, releases 4.0.0 to 4.3.1.
 """
@@ -21,7 +21,7 @@ def place_partitions(
     member_count: int,
     sharers: Mapping[str, Mapping[int, set[int]]],
 ) -> dict[str, list[int]]:
-    """Return topic -> the owner of each partition: the owners that are missing filled in, then each topic evened out.
+    """Return topic -> the owner of each partition: missing owners are filled in, then each topic is balanced.
 
     Worked example: t0p0..t0p3 are free and 0, 1 read t0; 1 holds t1p0. Level by level: t0p0 to 0, then both have one: t0p1 to 0, t0p2 to
     1, t0p3 to 0.
@@ -30,12 +30,12 @@ def place_partitions(
     Complexity: O(members log members + partitions) per topic and round, at most 16 rounds.
 
     Args:
-        topics: in the order in which they are placed and evened out.
+        topics: in the order in which they are assigned and balanced.
         subscribers: topic -> its subscribers.
-        owners: topic -> the owner of each partition, None where there is none.
+        owners: topic -> the owner of each partition, None if there is none.
         member_count: number of members; owners are below it.
-        sharers: topic -> partition -> members whose targets have it besides its owner's. They keep it, and it counts as theirs; whoever
-            is given it in the end is taken out of the set.
+        sharers: topic -> partition -> further members whose targets have it. They keep it, and it counts for their load. The final
+            owner is removed from the set.
 
     >>> owners = {"t0": [None] * 4, "t1": [1]}
     >>> place_partitions(["t0", "t1"], {"t0": [0, 1], "t1": [1]}, owners, 2, {})
@@ -69,7 +69,7 @@ def _by_load(members: Sequence[int], loads: Sequence[int]) -> list[int]:
 
 
 def _filled(members: list[int], owners: Sequence[int | None], loads: list[int]) -> list[int]:
-    """Return the owners, every free partition given to the next member of the lowest level."""
+    """Return the owners, with every free partition given to the next member of the lowest level."""
     filled = [owner for owner in owners if owner is not None]
     if len(filled) == len(owners):
         return filled
@@ -94,7 +94,7 @@ def _even_out(members: list[int], owners: list[int], loads: list[int], sharers: 
     has_moved = False
     while (giver := highest.next_with(held)) is not None:
         taker = lowest.next()
-        # Only now have both levels moved on as far as this pair needs.
+        # Only now both levels are as far as this pair needs.
         if highest.load - lowest.load <= 1:
             break
         partition = held[giver].pop()
@@ -108,7 +108,7 @@ def _even_out(members: list[int], owners: list[int], loads: list[int], sharers: 
 
 
 class _LowestLevel:
-    """The members with the lowest load, each once; then the level rises and those that are already there join in."""
+    """The members with the lowest load, each once. Then the level rises, and members that already have that load are added."""
 
     def __init__(self, members: Sequence[int], loads: Sequence[int]) -> None:
         self._members = members
@@ -119,7 +119,7 @@ class _LowestLevel:
         self._extend()
 
     def next(self) -> int:
-        """Return the next member to be given a partition."""
+        """Return the next member that gets a partition."""
         if self._next == self._end:
             self.load += 1
             self._extend()
@@ -133,10 +133,10 @@ class _LowestLevel:
 
 
 class _HighestLevel:
-    """The members with the highest load, each once from the last on; then the level falls and those that are already there join in.
+    """The members with the highest load, each once from the last. Then the level falls, and members that already have that load are added.
 
-    A member with nothing to give is swapped behind the level and left out from then on. Where a level runs empty that way the next
-    lower load that occurs is the new one.
+    A member with nothing to give is swapped to the end of the level and left out from then on. If a level becomes empty that way, the
+    next lower load that occurs is the new level.
     """
 
     def __init__(self, members: list[int], loads: Sequence[int]) -> None:
@@ -148,7 +148,7 @@ class _HighestLevel:
         self._extend()
 
     def next_with(self, held: Mapping[int, Sequence[int]]) -> int | None:
-        """Return the next member that holds something, None when there is none left."""
+        """Return the next member that has partitions; None if none is left."""
         while True:
             if self._next < self._start:
                 if self._start < self._end:

@@ -19,7 +19,7 @@ from assignors.generation.subscriptions import layout_of
 from assignors.model import TopicPartition
 
 Several = tuple[int, ...]
-"""Owners of one partition, as indices among ``Comparison.owners``, in record order."""
+"""Owners of one partition, as indices into ``Comparison.owners``, in record order."""
 
 
 class Comparison:

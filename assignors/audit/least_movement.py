@@ -1,6 +1,6 @@
-"""The best that any assignor could have done: the fewest movements for a given balance, the smallest spread of loads.
+"""The best possible result of any assignor: the fewest movements for a given balance, and the smallest spread of loads.
 
-Both are bounds for judging a result, not assignors: they look at counts and never build an assignment.
+Both are bounds by which a result is judged. They use counts only, and build no assignment.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from assignors.generation.violations import withheld_partitions
 from assignors.model import GroupProblem
 
 MOST_EDGES = 20_000
-"""Size of the largest flow that is worth its while: pairs of topics with equal subscribers and a subscription that names them, and pairs of
-topics and members that held them. Only groups of hundreds of members with as many different subscriptions come near it."""
+"""The largest flow network that is worth its time. Its size counts pairs of topics with equal subscribers and a subscription that names
+them, and pairs of topics and members that held them. Only groups of hundreds of members with as many subscriptions come near it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Least:
     """A smallest number.
 
     Attributes:
-        is_exact: some assignment reaches it; else none goes below it, and the flow that would tell more is too large.
+        is_exact: an assignment reaches it. If False it is a lower bound, because the flow for the exact number is too large.
     """
 
     count: int
@@ -46,26 +46,26 @@ class Least:
 
 
 def least_movements(comparison: Comparison, withheld: Withheld | None = None, most_edges: int = MOST_EDGES) -> Least | None:
-    """Return how many partitions had to change owner at least, given the balance that the generation reached.
+    """Return the fewest partitions that had to change owner, given the balance of the generation.
 
-    Compared are all ways to give the same partitions to subscribed members with every load between the smallest and the largest
-    load that a member has now; members that subscribe to nothing existing do not count. The generation's own assignment
-    is one of them, so its movements less this number are the avoidable ones.
+    Compared are all assignments of the same partitions to subscribed members in which every load is between the smallest and the
+    largest load of a member now. Members without an existing topic do not count. The generation's own assignment is one of
+    these, so its movements minus this number are avoidable.
 
-    Worked example: a held t0p0 t0p1 t0p2 and b, c, d are new. Someone must take two of them when loads have to be 1, 1, 1, 0.
+    Worked example: a held t0p0 t0p1 t0p2 and b, c, d are new. Two of these must move if loads have to be 1, 1, 1, 0.
 
-    Complexity: linear for equal subscriptions (a closed form), and where an assignment keeps all that this form allows; else one cheapest
-    flow through a network of topics that have the same subscribers and members that have the same subscription.
+    Complexity: linear for equal subscriptions (a closed form), and if an assignment keeps all that this form allows; else one cheapest
+    flow through a network of topics with the same subscribers and members with the same subscription.
 
     Args:
         comparison: the generation to judge, and the one before.
-        withheld: who had what was kept back in the generation before, see ``movement.Difference``.
-        most_edges: size of the largest flow to send. Beyond it the closed form, which lets every member have everything, gives a number
-            that no assignment goes below.
+        withheld: last owners of partitions that were withheld in the generation before, see ``movements.Difference``.
+        most_edges: the largest flow network to solve. Beyond it the result is a lower bound: the closed form, in which every member may
+            have every partition.
 
     Returns:
-        None when there is no generation before or no member, and where the assignment is not a whole one: a partition is withheld,
-        multiply owned now or before, or given to somebody who does not subscribe to its topic.
+        None without a generation before or without members, and if the assignment is not whole: a partition is withheld, has several
+        owners now or before, or has an owner that does not subscribe to its topic.
 
     >>> from assignors.generation.generation import Generation
     >>> from assignors.model import Member, Topic
@@ -104,19 +104,19 @@ def least_movements(comparison: Comparison, withheld: Withheld | None = None, mo
 
 
 def least_spread(problem: GroupProblem, most_edges: int = MOST_EDGES) -> Least | None:
-    """Return the difference of the largest and the smallest load when partitions are spread as evenly as subscriptions allow.
+    """Return the spread of the loads if partitions are assigned as evenly as subscriptions allow.
 
-    The most even spread (the least majorised load vector) has both the smallest possible maximum and the largest possible minimum, so two
-    searches by flow find its ends. Members that subscribe to nothing existing do not count.
+    The most even loads (the least majorised load vector) have both the smallest possible maximum and the largest possible minimum, so two
+    searches by flow find both. Members without an existing topic do not count.
 
     Worked example: t0 has 5 partitions and a reads it, t1 has 1 partition and a, b read it. a keeps 5, b gets 1: the spread is 4.
 
     Args:
-        most_edges: size of the largest flow to send. Beyond it the spread is told as if all members could have everything, which no
-            assignment goes below.
+        most_edges: the largest flow network to solve. Beyond it the result is a lower bound: the spread if every member may have every
+            partition.
 
     Returns:
-        None without members; 0 when no member subscribes to anything existing.
+        None without members; 0 if no member subscribes to an existing topic.
 
     >>> from assignors.model import Member, Topic
     >>> least_spread(GroupProblem({"t0": Topic(5), "t1": Topic(1)}, (Member("a", ("t0", "t1")), Member("b", ("t1",)))))
@@ -141,7 +141,7 @@ def least_spread(problem: GroupProblem, most_edges: int = MOST_EDGES) -> Least |
 
 
 def _is_whole(comparison: Comparison) -> bool:
-    """Return whether every partition given has one owner, one that subscribes to it, and nothing is withheld."""
+    """Return whether every given partition has one owner that subscribes to it, and nothing is withheld."""
     current, held = comparison.current, comparison.held
     if comparison.has_repeats or any(len(before) > 1 for before, now in comparison.irregular.values() if now):
         return False
@@ -151,18 +151,18 @@ def _is_whole(comparison: Comparison) -> bool:
 
 
 class _Stays:
-    """The partitions given that had an owner before.
+    """The given partitions that had an owner before.
 
     Attributes:
-        owned_count: how many these are.
-        kept_count: how many of them still have the same owner.
+        owned_count: their number.
+        kept_count: the number of these that still have the same owner.
     """
 
     def __init__(self, comparison: Comparison, withheld: Withheld, subscriptions: Subscriptions) -> None:
         self._comparison = comparison
         self._subscriptions = subscriptions
         self._counts = comparison.last_counts - comparison.let_go_counts
-        self._singles: list[tuple[str, int]] = []  # topics and last owners of what the arrays do not tell
+        self._singles: list[tuple[str, int]] = []  # topics and last owners of partitions that are not in the arrays
         self.kept_count = comparison.retained_count
         for partition in {**withheld, **comparison.irregular}:
             last, now = comparison.last_owners_of(partition), comparison.owners_of(partition)
@@ -175,7 +175,7 @@ class _Stays:
         self.owned_count = int(self._counts.sum()) + len(self._singles)
 
     def by_topic(self) -> Counter[tuple[str, str]]:
-        """Return how many partitions of each topic every member had that subscribes to it now."""
+        """Return (topic, member) -> number of partitions that the member had, if it subscribes to the topic now."""
         comparison, member_ids, names = self._comparison, self._member_ids(), list(self._comparison.layout.sizes)
         numbers = np.flatnonzero((comparison.last != NOBODY) & (comparison.now != NOBODY))
         keys, counts = np.unique(comparison.layout.topic_indices(numbers) * len(member_ids) + comparison.last[numbers], return_counts=True)
@@ -190,7 +190,7 @@ class _Stays:
         )
 
     def by_member(self) -> Mapping[str | None, int]:
-        """Return how many partitions every member had of topics to which it subscribes now; under None may be those of owners that left."""
+        """Return member -> number of partitions it had of topics to which it subscribes now; None stands for owners that left."""
         held_counts: Counter[str | None] = Counter()
         given = frozenset(self._comparison.held.topics)
         if all(subscribed >= given for subscribed in set(self._subscriptions.values())):
@@ -203,15 +203,15 @@ class _Stays:
         return held_counts
 
     def _member_ids(self) -> list[str | None]:
-        """Return the member of each owner now, None for those that left; and behind them None for any that is in neither generation."""
+        """Return the present member of each owner, None if it left; and a last None for owners in neither generation."""
         members = {owner_of(member): member.member_id for member in self._comparison.current.problem.members}
         return [*map(members.get, self._comparison.owners), None]
 
 
 def _most_kept_by_equals(held_by: Mapping[str | None, int], member_ids: Sequence[str], total: int, low: int, high: int) -> int:
-    """Return how many partitions can stay when every member may have every partition; no fewer than when subscriptions differ.
+    """Return how many partitions can stay if every member may have every partition; an upper bound if subscriptions differ.
 
-    A member keeps at most ``high``; and every member below ``low`` needs that many of the others' partitions.
+    A member keeps at most ``high``, and a member below ``low`` needs partitions of others up to ``low``.
     """
     within_high = sum(min(held_by.get(member_id, 0), high) for member_id in member_ids)
     needed_below_low = sum(max(0, low - held_by.get(member_id, 0)) for member_id in member_ids)
@@ -219,7 +219,7 @@ def _most_kept_by_equals(held_by: Mapping[str | None, int], member_ids: Sequence
 
 
 def _supplies(subscribers: Mapping[frozenset[str], Sequence[str]], counts: Mapping[str, int]) -> tuple[list[Supply], dict[str, int]]:
-    """Return the partitions by who may have them, and the place of each topic among them."""
+    """Return the partitions by their subscribers, and the index of each topic among these."""
     classes_of: dict[str, list[int]] = {topic: [] for topic in counts}
     for number, topics in enumerate(subscribers):
         for topic in topics & counts.keys():

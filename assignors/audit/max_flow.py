@@ -1,7 +1,7 @@
-"""What is asked of flows through a group: topics supply partitions, subscriptions let them pass, members take them in.
+"""Flows through a group: from topics, which supply partitions, through subscriptions to members.
 
-The flows themselves are SciPy's: a maximum flow, and a linear program of HiGHS. Both matrices are those of networks, so that the best
-value is a whole number. SciPy is imported where it is called, since most groups never need it and every worker would wait for it.
+SciPy computes the flows: a maximum flow, and a linear program of HiGHS. Both matrices are those of networks, so that the best value is a
+whole number. SciPy is imported only where it is called, because most groups do not need it and every worker would wait for the import.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """Partitions of topics that the same subscriptions name.
+    """Partitions of topics with the same subscriptions.
 
     Attributes:
         classes: numbers of these subscriptions.
-        count: partitions.
+        count: number of partitions.
     """
 
     classes: tuple[int, ...]
@@ -24,12 +24,12 @@ class Supply:
 
 
 def most_placed(supplies: Sequence[Supply], sizes: Sequence[int], load: int) -> int:
-    """Return how many partitions find a place when every member takes at most ``load``.
+    """Return how many partitions can be assigned if every member takes at most ``load``.
 
     Args:
-        sizes: members of each subscription.
+        sizes: number of members of each subscription.
 
-    Worked example: 5 partitions that only the first of two members may have, and one for both; 3 each are too few for 5.
+    Worked example: only the first of two members may have 5 partitions, and both may have one more. A load of 3 is too small for the 5.
 
     >>> most_placed([Supply((0,), 5), Supply((0, 1), 1)], [1, 1], 3)
     4
@@ -40,7 +40,7 @@ def most_placed(supplies: Sequence[Supply], sizes: Sequence[int], load: int) -> 
     source, sink, first = 0, 1, 2 + len(supplies)
     edges = [(source, node, supply.count) for node, supply in enumerate(supplies, 2)]
     edges += [(node, first + number, supply.count) for node, supply in enumerate(supplies, 2) for number in supply.classes]
-    total = sum(supply.count for supply in supplies)  # no more can come, and SciPy counts in 32 bits
+    total = sum(supply.count for supply in supplies)  # the flow cannot be larger, and SciPy counts in 32 bits
     edges += [(node, sink, min(size * load, total)) for node, size in enumerate(sizes, first)]
     starts, ends, rooms = zip(*edges, strict=True)
     nodes = first + len(sizes)
@@ -51,17 +51,17 @@ def most_placed(supplies: Sequence[Supply], sizes: Sequence[int], load: int) -> 
 def most_kept(
     supplies: Sequence[Supply], sizes: Sequence[int], held_counts: Mapping[tuple[int, int, str], int], low: int, high: int
 ) -> int:
-    """Return how many partitions can stay where they were, when all are given out and every load is from ``low`` to ``high``.
+    """Return how many partitions can keep their owner if all are assigned and every load is from ``low`` to ``high``.
 
-    Partitions go from their supply straight to the member that held them, or through a subscription to any of its members. As few as
-    possible take the second way.
+    Partitions go from their supply directly to the member that held them, or through a subscription to any of its members. As few as
+    possible go the second way.
 
     Args:
         sizes: members of each subscription.
         held_counts: (number of a supply, number of a subscription, member) -> partitions of the supply that the member held and may keep.
 
     Raises:
-        RuntimeError: no assignment has such loads; the caller has one.
+        RuntimeError: no assignment has such loads, although the caller has one.
 
     Worked example: a and b may have both partitions, a held them; with one each, one can stay.
 

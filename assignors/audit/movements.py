@@ -1,7 +1,7 @@
-"""The difference between two generations of a group: which partitions changed owner, how, why, and what consumers had to give up.
+"""The difference between two generations of a group: which partitions changed owner, how and why, and the revocations.
 
-Movements compare a generation with the one before it; ``withheld`` carries across generations who last owned a partition that a
-cooperative assignor keeps back, so that its hand-over is seen as the movement it is.
+Movements compare a generation with the one before it. ``withheld`` keeps the last owner of a withheld partition across generations, so
+that its hand-over counts as a movement.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ HANDED_OVER, RETURNED, TOPIC_RECREATED = "handed_over", "returned", "topic_recre
 
 @dataclass(frozen=True, slots=True)
 class LastOwner:
-    """Who held a withheld partition last.
+    """The last owner of a withheld partition.
 
     Attributes:
-        owner: its identity.
+        owner: identity of the owner.
         member_id: its member id at that time.
-        generation: the last generation in which it held the partition; None where only its claim tells and names none.
+        generation: the last generation in which it had the partition; None if only a claim without a generation shows that.
     """
 
     owner: Owner
@@ -49,13 +49,13 @@ class Movement(NamedTuple):
     """One partition whose owner changed.
 
     Attributes:
-        previous_member_id: the owner before, its first in record order; None when it had none.
-        member_id: the owner now, likewise.
+        previous_member_id: the owner before, the first in record order; None if there was none.
+        member_id: the owner now, the first in record order; None if there is none.
         kind: revoked, reassigned, gained, lost or orphaned.
         cause: for lost and orphaned topic_deleted, unsubscribed, withheld or left_out; for gained handed_over, returned,
             topic_recreated or None; else None.
-        previous_generation: the generation in which the previous owner held it; for gained without one, the previous generation;
-            None when there is none.
+        previous_generation: the generation in which the previous owner had it; if gained without one, the previous generation;
+            None if there is none.
     """
 
     topic: str
@@ -72,16 +72,16 @@ _KIND = attrgetter("kind")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What changed between two generations.
+    """The changes between two generations.
 
     Attributes:
-        movements: a row per partition whose owner changed, by topic and partition in Java's order.
-        withheld: partitions that are kept back now, with their last owners: the ``withheld`` of the next comparison.
-        withheld_count: those of ``lost_count`` with cause withheld.
-        handed_over_count, returned_count: those of ``gained_count`` with that cause.
-        eager_revocation_count, cooperative_revocation_count: what the result costs under either protocol, see ``revocation``.
-        actual_revocation_count, is_eager: what it did cost, see ``revocation.actual_revocations``; None where
-            claims cannot tell.
+        movements: one row per partition whose owner changed, by topic and partition in Java's order.
+        withheld: withheld partition -> its last owner: the ``withheld`` of the next comparison.
+        withheld_count: the part of ``lost_count`` with cause withheld.
+        handed_over_count, returned_count: the parts of ``gained_count`` with that cause.
+        eager_revocation_count, cooperative_revocation_count: the cost of the result under either protocol, see ``revocations``.
+        actual_revocation_count, is_eager: the real cost, see ``revocations.actual_revocations``; None if claims do
+            not show it.
     """
 
     retained_count: int
@@ -102,12 +102,12 @@ class Difference:
 
     @property
     def movement_count(self) -> int:
-        """Return how many partitions went from one owner to another: revoked, reassigned and handed over."""
+        """Return the number of partitions that went from one owner to another: revoked, reassigned and handed over."""
         return self.revoked_count + self.reassigned_count + self.handed_over_count
 
     @property
     def is_settled(self) -> bool:
-        """Return whether nothing is withheld, so that the assignment is the one its assignor wants."""
+        """Return whether nothing is withheld, so that the assignment is the final one of its assignor."""
         return not self.withheld
 
 
@@ -119,10 +119,10 @@ def diff_generations(
     has_claims: bool = False,
     deleted_topics: Collection[str] = (),
 ) -> Difference:
-    """Return what changed from the previous generation to the current one.
+    """Return the changes from the previous generation to the current one.
 
-    A partition's owners are a set. Where the sets before and after meet, it is retained; otherwise the first of each in record order
-    are named, and the kind follows from them:
+    A partition has a set of owners. If the sets before and now have an owner in common, the partition is retained. Otherwise the kind
+    follows from the first owner of each set in record order:
 
     ======== ========= =========================== ==========
     before   now       previous owner a member now kind
@@ -134,22 +134,22 @@ def diff_generations(
     a        none      no                          orphaned
     ======== ========= =========================== ==========
 
-    Lost and orphaned have the first cause that holds: ``topic_deleted``, ``unsubscribed`` (no member subscribes to the topic any more),
-    ``withheld`` (see ``verification.withheld_partitions``), ``left_out``. A partition gained after it was withheld is ``handed_over``
-    to another owner, or ``returned`` to its last one. A topic with another id than before has no previous owners
+    Lost and orphaned have the first cause that applies: ``topic_deleted``, ``unsubscribed`` (no member subscribes to the topic any
+    more), ``withheld`` (see ``violations.withheld_partitions``), ``left_out``. A partition that is gained after it was withheld is
+    ``handed_over`` to another owner, or ``returned`` to its last one. A topic with another id than before has no previous owners
     (``topic_recreated``).
 
-    Complexity: linear; whole arrays are compared, only what moves is looked at one by one.
+    Complexity: linear; whole arrays are compared, and only movements are processed one by one.
 
     Args:
-        comparison: the generation that is explained, and the one before; without one before everything is gained.
+        comparison: the generation, and the one before; without one before every partition is gained.
         withheld: ``Difference.withheld`` of the last comparison of this chain.
-        is_follow_up: the generation only completes a cooperative hand-over; under an eager protocol it would not exist, so its eager
+        is_follow_up: the generation only finishes a cooperative rebalance; under an eager protocol it would not exist, so its eager
             revocations are 0.
-        has_claims: the members' claims are known: an observed generation whose subscriptions are all version 1 or newer, or of the
-            consumer protocol.
-        deleted_topics: topics known to be gone to which no member subscribes any more. A subscribed topic that is not in
-            ``comparison.current.problem.topics`` is gone anyway.
+        has_claims: the members' claims are known: in an observed generation whose subscriptions all have version 1 or newer, or of
+            the consumer protocol.
+        deleted_topics: topics known to be deleted to which no member subscribes any more. A subscribed topic that is not in
+            ``comparison.current.problem.topics`` counts as deleted too.
 
     >>> from assignors.generation.generation import Generation, is_follow_up
     >>> from assignors.model import GroupProblem, Member, Topic
@@ -196,7 +196,7 @@ def diff_generations(
 def _movements(
     comparison: Comparison, carried: Withheld, kept_back: Collection[TopicPartition], deleted_topics: Collection[str]
 ) -> list[Movement]:
-    """Return a row for each partition whose owner changed, by topic and partition in Java's order."""
+    """Return one row per partition whose owner changed, by topic and partition in Java's order."""
     ids_before, ids_now = (list(map(ids.get, comparison.owners)) for ids in (comparison.previous_member_ids, comparison.member_ids))
     previous_generation = comparison.previous_generation
     problem = comparison.current.problem
@@ -230,7 +230,7 @@ def _movements(
             return gain(*partition, now)
         return Movement(*partition, ids_before[before[0]], ids_now[now[0]], kinds[before[0]], None, previous_generation)
 
-    # From one owner to another, the usual case, by whole columns: there may be as many rows as partitions.
+    # From one owner to another, the usual case, in whole columns: there may be as many rows as partitions.
     kinds = [REVOKED if owner in members else REASSIGNED for owner in range(len(comparison.owners))]
     changed = comparison.changed
     last, now = comparison.last[changed], comparison.now[changed]
@@ -252,7 +252,7 @@ def _movements(
 
 
 def _last_owner(partition: TopicPartition, comparison: Comparison, carried: Withheld) -> LastOwner:
-    """Return who last held a partition that is kept back: the owner before, else the one carried on, else who claims it."""
+    """Return the last owner of a withheld partition: the owner before, else the stored one, else the member that claims it."""
     before = comparison.last_owners_of(partition)
     if before:
         owner = comparison.owners[before[0]]

@@ -1,4 +1,4 @@
-"""Who left a group and who came to it from one generation to the next, and whether anything shows why its assignor ran."""
+"""Members that left or joined a group between two generations, and whether there is a visible reason for the rebalance."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from assignors.replay.steps import Snapshot, Step
 
 
 def origin_of(snapshot: Snapshot, member_id: str) -> Origin | None:
-    """Return a member's client id and host; None where the source does not tell both."""
+    """Return a member's client id and host; None if the source does not have both."""
     client_id, host = snapshot.client_ids.get(member_id), snapshot.client_hosts.get(member_id)
     return None if client_id is None or host is None else (client_id, host)
 
 
 def participants_of(snapshot: Snapshot) -> list[Participant]:
-    """Return the members as triggers compare them; equal subscriptions are one set."""
+    """Return the members as triggers compare them. Equal subscriptions share one set."""
     sets: dict[tuple[str, ...], frozenset[str]] = {}
     return [
         Participant(
@@ -34,13 +34,13 @@ def participants_of(snapshot: Snapshot) -> list[Participant]:
 
 
 def seat_of(owner: Owner, origin: Origin | None) -> Seat | None:
-    """Return where a member comes back to; None where that is not known."""
+    """Return the seat to which a member returns; None if it is not known."""
     is_static, name = owner
     return (name,) if is_static else origin
 
 
 def happening(before: Step, step: Step, at_ms: int) -> Happening:
-    """Return what happened from one generation of an incarnation to the next, as far as it may recur."""
+    """Return the events between two generations of an incarnation that may recur."""
     earlier, now = before.snapshot, step.snapshot
     owners_before, owners_now = ({owner_of(one): one.member_id for one in side.members} for side in (earlier, now))
     if owners_before == owners_now:
@@ -56,9 +56,10 @@ def happening(before: Step, step: Step, at_ms: int) -> Happening:
 
 
 def follow(recurrence: Recurrence | None, before: Step | None, step: Step, at_ms: int) -> tuple[Recurrence, Recurrences | None]:
-    """Return the state of what recurs behind one more generation, and what recurs in it.
+    """Return the recurrence state after one more generation, and the recurrences in it.
 
-    A first known generation begins anew, and so does each look: what happened between two of them is not known, nor when.
+    A first known generation starts a new state. So does each snapshot of a source that shows a group at one moment: the events between
+    two of these are not known.
     """
     if before is None or recurrence is None or before.snapshot.incarnation != step.snapshot.incarnation:
         return Recurrence.begin(at_ms), None
@@ -76,7 +77,7 @@ def _has_gone(member: Member, others: Mapping[Owner, str]) -> bool:
 
 
 def _is_unexplained(before: Step, step: Step, at_ms: int) -> bool:
-    """Return whether the assignor ran anew without a visible reason, in a generation that follows the one before at once."""
+    """Return whether the assignor ran without a visible reason, in a generation directly after the one before."""
     now = step.snapshot
     gap = now.generation - before.snapshot.generation - 1 - now.batched_epoch_count
     if gap or step.is_follow_up or step.is_rewrite or now.is_conversion or not now.members:
@@ -86,7 +87,7 @@ def _is_unexplained(before: Step, step: Step, at_ms: int) -> bool:
 
 
 def _evidence(step: Step, at_ms: int) -> Evidence:
-    """Return what a generation shows but for its protocol: where that changes, the coordinator writes a conversion or nobody is left."""
+    """Return the facts of a generation without its protocol. If that changes, there is a conversion or the group is empty."""
     snapshot = step.snapshot
     return Evidence(
         snapshot.generation,

@@ -1,7 +1,7 @@
-"""What a rebalance takes away from consumers that stay: by protocol, and by what their claims tell.
+"""Partitions that a rebalance revokes from consumers that stay: by protocol, and by their claims.
 
-Counted are partitions held in the previous generation by owners that are members in both; owners that left are counted nowhere. A topic
-made anew counts like any other: its consumers do not look at topic ids.
+A partition counts if its owner in the previous generation is a member in both; owners that left do not count. A recreated topic counts
+like any other, because its consumers do not compare topic ids.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from assignors.model import Member
 
 
 def revocations(comparison: Comparison) -> tuple[int, int]:
-    """Return how many partitions are given up under the eager and under the cooperative protocol.
+    """Return the number of partitions that are given up under the eager and under the cooperative protocol.
 
-    Under the eager protocol all that were held, under the cooperative one those that are not given to the same owner again, withheld
-    ones included. Both are costs of this result, whatever protocol its strategy speaks.
+    Under the eager protocol these are all that were held. Under the cooperative one they are those that the same owner does not get
+    again, withheld ones included. Both are costs of this result, for any protocol of its strategy.
     """
     eager = cooperative = 0
     for _, _, held_count, given_up_count in _live_members(comparison):
@@ -27,11 +27,11 @@ def revocations(comparison: Comparison) -> tuple[int, int]:
 
 
 def actual_revocations(comparison: Comparison) -> tuple[int | None, bool | None]:
-    """Return how many partitions were given up by what the members claim, and whether all that could claim did so eagerly.
+    """Return the number of partitions that were given up, by the members' claims, and whether all members that could claim did so eagerly.
 
-    A member that claims nothing under the member id it had before gave up everything before it joined; for the others the cooperative
-    figure counts. None, None for ``sticky``, whose claims are in its user data; the flag is None where nobody had anything to claim,
-    as in a first generation, which takes nothing away. The consumer protocol takes from a member only what its target lacks.
+    A member without claims, under the member id that it had before, gave up everything before it joined. For the others the cooperative
+    figure counts. None, None for ``sticky``, whose claims are in its user data. The flag is None if no member had partitions to claim, as
+    in a first generation, which revokes nothing. The consumer protocol revokes only the partitions that are not in a member's target.
     """
     if comparison.current.strategy == "sticky":
         return None, None
@@ -49,7 +49,7 @@ def actual_revocations(comparison: Comparison) -> tuple[int | None, bool | None]
 
 
 def _live_members(comparison: Comparison) -> Iterator[tuple[Member, Member, int, int]]:
-    """Yield for each owner that is a member in both generations: it before, it now, how many it held, and how many of these it gave up."""
+    """Yield for each owner that is a member in both generations: the member before, the member now, held and given up partition counts."""
     if comparison.previous is None:
         return
     earlier_members = {owner_of(member): member for member in comparison.previous.problem.members}

@@ -1,7 +1,7 @@
-"""Why a generation came about: what differs from the one before, as far as records and looks at the cluster show it.
+"""Triggers: the visible reasons for a rebalance, which are differences from the generation before in records and topic metadata.
 
-A record tells who is in a group and never why: who asked for a rebalance, whose session expired and that a leader joined again stand in no
-record. So a trigger names a difference that can be seen, every one of them, and ``none_visible`` where there is none.
+A record has the members of a group and no reason. No record has who asked for a rebalance, whose session expired, or that a leader joined
+again. So triggers name all visible differences, or ``none_visible`` if there is none.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from assignors.generation.generation import Owner
 from assignors.model import Topic
 
 RETURN_MS = 10 * 60_000
-"""A member that comes back within this time of its leaving was restarted; the times are the records'."""
+"""A member that returns within this time after it left was restarted. The times are those of the records."""
 
 Origin = tuple[str, str]
-"""Where a member runs: its client id and host."""
+"""The place where a member runs: its client id and host."""
 
 
 class Trigger(str, Enum):
-    """What a generation shows, in the order in which rows list it. A member that is new in it is named by exactly one of the words.
+    """The visible reasons, in the order in which rows list them. Exactly one of them names each new member.
 
-    ``member_replaced``: one left and one joined from the same client id and host. ``member_returned``: another client of its id and host
-    left within ``RETURN_MS``. ``static_member_returned``: an instance id (KIP-345) under a new member id, or back within that time.
+    ``member_replaced``: one member left and one joined from the same client id and host. ``member_returned``: a client with its client id
+    and host left within ``RETURN_MS``. ``static_member_returned``: an instance id (KIP-345) has a new member id, or is back within that
+    time.
     """
 
     GROUP_CREATED = "group_created"
@@ -53,8 +54,8 @@ class Participant:
     """A member as triggers compare it.
 
     Attributes:
-        owner: who it is across generations.
-        origin: None where the source does not tell both parts: what is not known equals nothing.
+        owner: its identity across generations.
+        origin: None if the source does not have both parts; an unknown origin equals no other.
     """
 
     owner: Owner
@@ -66,18 +67,18 @@ class Participant:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What record and looks show of one generation.
+    """The facts of one generation in its record and in topic metadata.
 
     Attributes:
         observed_at_ms: the record's time.
         is_consumer_protocol: KIP-848.
-        is_conversion: the coordinator wrote it when it turned the group to the other protocol.
-        is_poll: the source shows what a group is at a moment, and not what happened to it.
-        has_subscriptions: whether the source tells what members subscribe to.
+        is_conversion: the coordinator wrote it when the group changed to the other protocol.
+        is_poll: the source shows the group at one moment, and not each change of it.
+        has_subscriptions: whether the source has subscriptions.
         strategy: None without members.
-        topics: subscribed topics, and those held in the generation before; ``partition_count`` 0 where there is none. Without those
-            that no look fits: what a generation saw of them is a guess.
-        is_rewrite: it repeats the generation before, and who holds what.
+        topics: subscribed topics, and those held in the generation before; ``partition_count`` is 0 if the topic does not exist.
+            Topics that fit no metadata snapshot are left out, because their partition count is a guess.
+        is_rewrite: it repeats the generation before, with the same assignment.
     """
 
     generation: int
@@ -95,7 +96,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A member that left, until it is back or ``RETURN_MS`` are over."""
+    """A member that left. It is kept until the member is back, or ``RETURN_MS`` are over."""
 
     owner: Owner
     origin: Origin | None
@@ -104,7 +105,7 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What telling the triggers of a generation needs of the incarnation before it.
+    """The facts of earlier generations of the incarnation that triggers need.
 
     Attributes:
         strategy: of the last generation with members.
@@ -119,12 +120,12 @@ class Past:
 def find_triggers(past: Past | None, current: Evidence) -> tuple[tuple[Trigger, ...] | None, Past]:
     """Return the triggers of a generation, and the past of the next one.
 
-    They are in the order of ``Trigger`` and at least one; None for a first known generation that does not show itself to be the group's
-    beginning. Departures are forgotten newest first, so that what is left of those since any moment does not depend on older ones: an
-    audit that begins ``RETURN_MS`` earlier finds what an audit of everything finds.
+    There is at least one, in the order of ``Trigger``; None for a first known generation that is not known to be the group's beginning.
+    Departures are removed newest first, so that those since any moment do not depend on older ones. So an audit that begins ``RETURN_MS``
+    earlier finds the same as an audit of everything.
 
     Args:
-        past: None when nothing of the incarnation is known yet.
+        past: None if no generation of the incarnation is known yet.
     """
     departures: tuple[Departure, ...] = ()
     found: set[Trigger] | None
@@ -141,13 +142,13 @@ def find_triggers(past: Past | None, current: Evidence) -> tuple[tuple[Trigger, 
 
 
 def _beginning(current: Evidence) -> set[Trigger] | None:
-    # A broker's first target is of epoch 1 or 2, by its release; a classic group begins empty, with generation 0.
+    # A broker's first target has epoch 1 or 2, by its release; a classic group begins empty, with generation 0.
     if current.is_poll or current.is_conversion or current.generation > (2 if current.is_consumer_protocol else 1):
         return None
     return {Trigger.GROUP_CREATED, Trigger.MEMBER_JOINED} if current.participants else {Trigger.GROUP_CREATED}
 
 
-# -- who is in the group
+# -- members
 
 
 def _of_members(before: Evidence, current: Evidence, departures: Iterable[Departure]) -> tuple[set[Trigger], tuple[Departure, ...]]:
@@ -171,15 +172,15 @@ def _of_members(before: Evidence, current: Evidence, departures: Iterable[Depart
 
 
 def _replaced_origins(left: Iterable[Participant], joined: Iterable[Participant]) -> set[Origin]:
-    """Return the origins from which as many members left as joined. Where the numbers differ nobody can tell who replaced whom."""
+    """Return the origins from which as many members left as joined. With other numbers it is not known who replaced whom."""
     before, now = (Counter(one.origin for one in side if one.origin is not None) for side in (left, joined))
     return {origin for origin, count in before.items() if now[origin] == count}
 
 
 def _arrivals(joined: Iterable[Participant], recent: Sequence[Departure]) -> tuple[set[Trigger], list[Departure]]:
-    """Return what those that joined are, and the departures of those that did not come back.
+    """Return the triggers of those that joined, and the departures of those that did not return.
 
-    A dynamic member is anonymous: it takes the newest departure from its origin. A static one has a name: it takes its own only.
+    A dynamic member is anonymous, so it takes the newest departure from its origin. A static one has a name, so it takes only its own.
     """
     found = set()
     instances = {one.owner for one in recent}
@@ -211,7 +212,7 @@ def _arrivals(joined: Iterable[Participant], recent: Sequence[Departure]) -> tup
 
 
 def _of_participants(before: Evidence, current: Evidence) -> set[Trigger]:
-    """Return what changed about members that are in both generations."""
+    """Return the triggers of members that are in both generations."""
     found = set()
     earlier = {one.owner: one for one in before.participants}
     subscriptions: set[tuple[frozenset[str], frozenset[str]]] = set()
@@ -230,7 +231,7 @@ def _of_participants(before: Evidence, current: Evidence) -> set[Trigger]:
     return found
 
 
-# -- what it reads
+# -- topics
 
 
 def _of_topics(before: Evidence, current: Evidence) -> set[Trigger]:
@@ -256,11 +257,11 @@ def _of_topics(before: Evidence, current: Evidence) -> set[Trigger]:
 
 
 def _has_other_racks(then: Topic, now: Topic) -> bool:
-    """Return whether replicas of a partition moved to other racks: with racks of their own, members rebalance then (KIP-881)."""
+    """Return whether replicas of a partition moved to other racks: members with racks rebalance then (KIP-881)."""
     return any(set(old) != set(new) for old, new in zip(then.partition_racks or (), now.partition_racks or (), strict=False))
 
 
-# -- how it is assigned
+# -- protocol and strategy
 
 
 def _of_group(past: Past, current: Evidence) -> set[Trigger]:
@@ -269,7 +270,7 @@ def _of_group(past: Past, current: Evidence) -> set[Trigger]:
     if current.is_follow_up:
         found.add(Trigger.COOPERATIVE_FOLLOW_UP)
     if before.is_consumer_protocol != current.is_consumer_protocol:
-        # The strategies of clients and brokers are different ones, and the first generation may keep its number.
+        # Clients and brokers have different strategies, and the first generation may keep its number.
         found.add(Trigger.UPGRADED_TO_CONSUMER if current.is_consumer_protocol else Trigger.DOWNGRADED_TO_CLASSIC)
         return found
     if past.strategy and current.strategy and past.strategy != current.strategy:
@@ -280,6 +281,6 @@ def _of_group(past: Past, current: Evidence) -> set[Trigger]:
 
 
 def _has_renamed(before: Evidence, current: Evidence) -> bool:
-    """Return whether a static member came back under another member id: where nothing else changed, that alone rewrote the generation."""
+    """Return whether a static member returned with another member id. If nothing else changed, that alone rewrote the generation."""
     earlier = {one.owner: one.member_id for one in before.participants}
     return any(earlier.get(one.owner, one.member_id) != one.member_id for one in current.participants)

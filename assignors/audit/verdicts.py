@@ -1,4 +1,4 @@
-"""What an observed balance is owed to: to the assignor, to what there was to assign, or to neither."""
+"""The cause of an observed imbalance: the assignor, the subscriptions and partition counts, or neither."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from assignors.replay.conformance import Conformance
 
 
 class Cause(str, Enum):
-    """Why loads are as they are.
+    """The cause of the loads of members.
 
     Attributes:
-        INHERENT: no strategy compared that the group could use has a smaller imbalance, or no assignment has: as far as these
-            tell, it comes from subscriptions and partition counts.
-        BETTER_ELSEWHERE: another strategy that it could use would have a smaller one.
-        UNEXPECTED: not even the group's own assignor gives this assignment.
+        INHERENT: no compared strategy that the group could use has a smaller imbalance, or no assignment has. So it comes from
+            subscriptions and partition counts, as far as the comparison shows.
+        BETTER_ELSEWHERE: another strategy that the group could use has a smaller imbalance.
+        UNEXPECTED: the group's own assignor gives another assignment.
     """
 
     INHERENT = "inherent"
@@ -29,11 +29,11 @@ class Cause(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """What one strategy gave over its own history of the group.
+    """The result of one strategy over its own history of the group.
 
     Attributes:
-        balance: None where it gave nothing.
-        violations: of its assignment; None where it gave nothing.
+        balance: None if it has no result.
+        violations: of its assignment; None if it has no result.
     """
 
     strategy: str
@@ -42,18 +42,18 @@ class Alternative:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether every partition is given once and to a subscriber; how evenly does not count."""
+        """Return whether every partition is given once, to a subscriber. Balance does not count."""
         return self.violations is not None and all(text.startswith("unbalanced ") for text in self.violations)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The cause, and who would do best.
+    """The cause, and the best strategy.
 
     Attributes:
-        better_strategy: the one with the smallest imbalance; None where none has a smaller one than the group's own. It is
-            named for an unexpected assignment too.
-        better_gain: by how much the imbalance ratio would be smaller, above 0; None with ``better_strategy``.
+        better_strategy: the one with the smallest imbalance; None if none has a smaller one than the group's own. An
+            unexpected assignment can have one too.
+        better_gain: how much smaller its imbalance ratio is, above 0; None if ``better_strategy`` is.
     """
 
     cause: Cause
@@ -62,10 +62,10 @@ class Verdict:
 
 
 def could_use(strategy: str, other: str, *, is_consumer_protocol: bool) -> bool:
-    """Return whether a group could have another assignor than its own by settings: clients and protocol stay as they are.
+    """Return whether a group could change to another assignor by settings, with the same clients and protocol.
 
-    Members of a classic group run the clients' assignors, brokers their own for groups of the consumer protocol (KIP-848); an
-    assignor that is not Kafka's may be written for either. Kafka Streams brings its assignor along and takes no other.
+    Members of a classic group run the clients' assignors. Brokers run their own for groups of the consumer protocol (KIP-848). An
+    assignor that is not Kafka's may be for either. Kafka Streams has its own assignor and takes no other.
 
     >>> [could_use("range", other, is_consumer_protocol=False) for other in ("range", "sticky", "uniform", "my.package:assignor")]
     [True, True, False, True]
@@ -88,23 +88,23 @@ def judge(
     is_consumer_protocol: bool,
     least_spread: int | None,
 ) -> Verdict | None:
-    """Return the verdict on a settled generation; None where nothing tells it.
+    """Return the verdict on a settled generation; None if there is none.
 
-    Strategies are compared with each other, each by what it made of its own history: the group's own among them. Where that gave
-    nothing, or is none of ours, what was observed stands for it. The measure is the imbalance ratio, the largest load by the mean.
+    Strategies are compared by the results of their own histories, the group's own strategy included. If that has no result, or is not
+    one of ours, the observed assignment takes its place. The measure is the imbalance ratio: largest load / mean load.
 
-    There is no verdict without members or partitions, and none on Kafka Streams, whose tasks these strategies do not deal out. Without
-    another strategy to compare with there is none either, unless no assignment has a smaller imbalance.
+    There is no verdict without members or partitions, and none on Kafka Streams, whose tasks these strategies do not assign. There is also
+    none without another strategy to compare with, unless no assignment has a smaller imbalance.
 
     **Order**: of equal imbalances the smallest gini, then the order of the alternatives.
 
     Args:
         observed: of the group's assignment.
         strategy: the group's own.
-        conformance: a ``Conformance`` value, of what was observed; None where nothing was recomputed.
-        alternatives: in the order of preference; those that are not whole, and those that the group could not use, are passed over.
-        is_consumer_protocol: the group is of the consumer protocol, KIP-848.
-        least_spread: see ``optimum.least_spread``; None where it is not known.
+        conformance: a ``Conformance`` value of the observed assignment; None if nothing was recomputed.
+        alternatives: in the order of preference; those that are not whole, or that the group could not use, are ignored.
+        is_consumer_protocol: the group uses the consumer protocol (KIP-848).
+        least_spread: see ``least_movement.least_spread``; None if it is not known.
 
     >>> from assignors.generation.balance import measure_balance
     >>> from assignors.model import GroupProblem, Member, Topic
@@ -140,6 +140,6 @@ def judge(
 
 
 def _is_most_even(observed: Balance, least_spread: int | None) -> bool:
-    """Return whether no assignment has a smaller largest load: the least spread has the least maximum at its upper end."""
+    """Return whether no assignment has a smaller largest load: the least spread has the smallest possible maximum."""
     most, least = observed.partitions_per_member_max, observed.partitions_per_member_min
     return most is not None and least is not None and least_spread is not None and most - least <= least_spread

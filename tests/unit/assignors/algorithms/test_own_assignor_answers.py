@@ -52,18 +52,18 @@ class Number:
 def test_well_shaped_plug_in_answer_becomes_plain_tuples(answer: Any) -> None:
     assignment = as_assignment(GROUP, answer)
     assert json.dumps(assignment) == '{"a": [["t", 0]], "b": [["t", 1]]}'
-    assert {type(value) for held in assignment.values() for place in held for value in place} == {str, int}
+    assert {type(value) for held in assignment.values() for partition in held for value in partition} == {str, int}
 
 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        pytest.param(None, "answered with None, expected a dict", id="None"),
-        pytest.param([("a", ("t", 0))], "answered with a value of type list", id="a list"),
-        pytest.param((place for place in "ab"), "answered with a value of type generator", id="a generator"),
-        pytest.param({1: ()}, "gave partitions to 1, which is no member", id="an owner that is no text"),
-        pytest.param({None: ()}, "gave partitions to None, which is no member", id="an owner that is nothing"),
-        pytest.param({"c9": (("t", 0),)}, "gave partitions to 'c9', which is no member", id="a stranger"),
+        pytest.param(None, "returned None, expected a dict", id="None"),
+        pytest.param([("a", ("t", 0))], "returned a value of type list", id="a list"),
+        pytest.param((name for name in "ab"), "returned a value of type generator", id="a generator"),
+        pytest.param({1: ()}, "gave partitions to 1, which is not a member", id="an owner that is no text"),
+        pytest.param({None: ()}, "gave partitions to None, which is not a member", id="an owner that is nothing"),
+        pytest.param({"c9": (("t", 0),)}, "gave partitions to 'c9', which is not a member", id="a stranger"),
         pytest.param({"a": None}, "gave member a None, expected a tuple", id="no partitions"),
         pytest.param({"a": {("t", 0)}}, "gave member a a value of type set", id="a set, whose order is nobody's"),
         pytest.param({"a": "t0"}, "gave member a a value of type str", id="text"),
