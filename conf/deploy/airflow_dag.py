@@ -1,11 +1,11 @@
-"""Three DAGs for Airflow 3 (3.3 or newer): an audit of what is new, a report whenever one was published, and upkeep of the tables.
+"""Three DAGs for Airflow 3 (3.3 or newer): an audit of new captures, a report after each published run, and maintenance of the tables.
 
-Copy this file into the DAG folder and edit the names below; docs/deploy-airflow.md tells the rest. Nothing of Evenkeel is imported
-and nothing is decided here: each task is one command line for ``spark-submit.sh``.
+Copy this file into the DAG folder and edit the names below; docs/deploy-airflow.md has the details. The file imports nothing of
+Evenkeel and decides nothing: each task is one command line for ``spark-submit.sh``.
 
-Started is the launcher and not Spark's own spark-submit, which takes the same arguments with a file in the command's place. The
-launcher knows the jars, the archive for the cluster and the settings, keeps the cluster's own defaults beside ours (the operator
-has no word for --load-spark-defaults), and ends with the command's own exit code.
+It starts the launcher, not Spark's own spark-submit, which has the same arguments with a file in place of the command. The launcher
+adds the jars, the archive for the cluster and the settings. It keeps the cluster's own defaults (the operator has no parameter for
+--load-spark-defaults), and ends with the exit code of the command.
 """
 
 import re
@@ -15,15 +15,15 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG, Asset, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-# A checkout of Evenkeel that every worker sees at this place.
+# A checkout of Evenkeel that every worker sees at this path.
 HOME = "/opt/evenkeel"
 # Settings in YAML; this one reads the recorded demo capture.
 SETTINGS = "/opt/evenkeel/conf/local.yaml"
-# A folder, a place in an object store, or catalog.schema.
+# A folder, a path in an object store, or catalog.schema.
 WAREHOUSE = "/srv/evenkeel/warehouse"
 # Folder for the CSV, JSON and Prometheus files that are written after each audit.
 EXPORTS = "/srv/evenkeel/exports"
-# Connection of type spark: its host is the master, its extras name queue, deploy mode and the like.
+# Connection of type spark: its host is the master, its extras name queue, deploy mode and so on.
 CONNECTION = "spark_default"
 SCHEDULE = "@hourly"
 RETRIES = 3
@@ -42,19 +42,20 @@ TABLES = (
     "quarantine",
     "runs",
 )
-# All move together, when a run publishes. Other DAGs name them: schedule=[Asset("evenkeel/findings")].
+# All are updated together, when a run publishes. Other DAGs name them: schedule=[Asset("evenkeel/findings")].
 ASSETS = {table: Asset(f"evenkeel/{table}") for table in TABLES}
 
-# Wrong usage, and a gate: the same call would end in the same way. A failure (1) and a warehouse that another run holds (3) may pass.
+# Wrong usage, and a gate: another try would end in the same way. After a failure (1), or if another run held the warehouse (3), it may
+# succeed.
 FINAL_EXIT_CODES = (2, 4)
 
 
 def arguments(command: str, params: dict, run_id: str) -> list[str]:
-    """Return the options of a command; a parameter without a value is left to the settings."""
+    """Return the options of a command; parameters without a value come from the settings."""
     options = [f"--config={SETTINGS}", f"--warehouse={WAREHOUSE}"]
     if command == "report":
         return [*options, "--export=csv,json,prometheus", f"--export-dir={EXPORTS}"]
-    # The same in every try of a task: one that finds its run published does nothing.
+    # The same in every try of a task: if its run is already published, a try does nothing.
     options.append(f"--run-id={run_id}")
     for name in ("bootstrap_servers", "client_properties", "cluster_id", "strategies", "fail_on", "as_of"):
         if params.get(name):
@@ -65,10 +66,10 @@ def arguments(command: str, params: dict, run_id: str) -> list[str]:
 
 
 class EvenkeelOperator(SparkSubmitOperator):
-    """Runs one command of Evenkeel; fails for good where trying again is no use."""
+    """Runs one command of Evenkeel; fails without another try if that would not help."""
 
     def __init__(self, *, command: str, **options):
-        # A binary that is named here, other than one in the connection, may be a path.
+        # A binary that is named here may be a path, unlike one in the connection.
         super().__init__(
             application=command, spark_binary=f"{HOME}/spark-submit.sh", name=f"evenkeel-{command}", conn_id=CONNECTION, **options
         )
@@ -79,15 +80,15 @@ class EvenkeelOperator(SparkSubmitOperator):
         try:
             super().execute(context)
         except AirflowException as error:
-            # The operator tells the exit code in its text only, behind the command line.
-            told = re.search(r"\. Error code is: (\d+)\.", str(error))
-            if told and int(told[1]) in FINAL_EXIT_CODES:
+            # The operator gives the exit code only in its text, after the command line.
+            code = re.search(r"\. Error code is: (\d+)\.", str(error))
+            if code and int(code[1]) in FINAL_EXIT_CODES:
                 raise AirflowFailException(str(error)) from error
             raise
 
 
 def optional(description: str, **schema) -> Param:
-    """Return a parameter that may be left empty; the schema is for a text that is not."""
+    """Return a parameter that may be empty; the schema applies to a text that is not."""
     return Param(None, description=description, type=["null", "string"], **({"minLength": 1} | schema))
 
 
@@ -101,7 +102,7 @@ COMMON = {
 
 with DAG(
     "evenkeel_audit",
-    description="Lands what is new, assigns, audits, and publishes",
+    description="Lands new captures, assigns, audits, and publishes",
     schedule=SCHEDULE,
     params={
         "input": Param(
@@ -112,11 +113,11 @@ with DAG(
             minItems=1,
         ),
         "bootstrap_servers": optional("A live cluster to read, as host:port,host:port", pattern=r"^[^\s-]\S*:\d+$"),
-        "client_properties": optional("File with librdkafka's properties for it"),
-        "cluster_id": optional("Name of the Kafka cluster; beats the capture's own"),
+        "client_properties": optional("File with properties of librdkafka for it"),
+        "cluster_id": optional("Name of the Kafka cluster; overrides the name in the capture"),
         "strategies": optional("Assignors to compare, separated by commas"),
-        "fail_on": optional("Publish, then fail when a new finding is this severe", enum=[None, "info", "warning", "critical"]),
-        "as_of": optional("The run's clock, for captures that do not tell theirs", format="date-time", pattern=r"^\d{4}-\d\d-\d\dT\d\d:"),
+        "fail_on": optional("Publish, then fail if a new finding is this severe or worse", enum=[None, "info", "warning", "critical"]),
+        "as_of": optional("The run's clock, for captures that have no time", format="date-time", pattern=r"^\d{4}-\d\d-\d\dT\d\d:"),
     },
     **COMMON,
 ):
@@ -124,7 +125,7 @@ with DAG(
 
 with DAG(
     "evenkeel_report",
-    description="Writes the page and the exports of what was published",
+    description="Writes the page and the exports of the published run",
     schedule=[ASSETS["runs"]],
     **COMMON,
 ):
@@ -132,7 +133,7 @@ with DAG(
 
 with DAG(
     "evenkeel_maintain",
-    description="Drops old months, merges small files, removes files that no version names",
+    description="Removes old months, merges small files, removes files that no version uses",
     schedule="@weekly",
     **COMMON,
 ):

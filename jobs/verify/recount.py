@@ -269,7 +269,7 @@ def _unbalanced(audits: DataFrame, existing: DataFrame, known: DataFrame, held: 
 
 
 def unlike_the_solution(audits: DataFrame, solutions: DataFrame) -> DataFrame:
-    """Return the audits that tell otherwise of their solution than it does itself."""
+    """Return the audits whose copied fields differ from those of their solution."""
     columns = ("status", "conformance", "topics_hash")
     recounted = solutions.select(*SOLUTION, *[F.col(name).alias(f"own_{name}") for name in columns])
     rows = audits.join(recounted, list(SOLUTION))
@@ -277,7 +277,7 @@ def unlike_the_solution(audits: DataFrame, solutions: DataFrame) -> DataFrame:
 
 
 def wrong_exact_movements(audits: DataFrame) -> DataFrame:
-    """Return the exact recomputed audits whose counts are not the observed one's: the same lists, compared with the same ones before."""
+    """Return the exact recomputed audits whose counts differ from the observed ones, although both compare the same assignments."""
     names = ("retained_count", *[f"{kind}_count" for kind in KINDS])
     is_observed = F.col("basis") == str(Basis.OBSERVED)
     observed = audits.where(is_observed).select(*GENERATION_KEY, *[F.col(name).alias(f"observed_{name}") for name in names])
@@ -287,7 +287,7 @@ def wrong_exact_movements(audits: DataFrame) -> DataFrame:
 
 
 def wrong_owners(movements: DataFrame, assignments: DataFrame) -> DataFrame:
-    """Return the movements whose new owner does not hold the partition, and those that name whom their kind does not have."""
+    """Return the movements whose new owner does not have the partition, and those with an owner that their kind cannot have."""
     key = (*SOLUTION, "topic", "partition")
     owners = _held(assignments).groupBy(*key).agg(F.collect_set("member_id").alias("owners"))
     rows = movements.join(owners, list(key), "left")
@@ -297,7 +297,7 @@ def wrong_owners(movements: DataFrame, assignments: DataFrame) -> DataFrame:
     fits = is_held & (has_new != is_lost) & (had_owner | ~(is_lost | is_taken)) & F.col("kind").isin(*KINDS)
     found = F.concat_ws(" ", "kind", F.lit("from"), _somebody("previous_member_id"), F.lit("to"), _somebody("member_id"))
     owner_text = F.when(F.col("owners").isNull(), F.lit("nobody")).otherwise(F.array_join(F.sort_array("owners"), ", "))
-    return offenders(rows.where(~fits), key, found, F.concat(F.lit("a kind that fits, to who holds it: "), owner_text))
+    return offenders(rows.where(~fits), key, found, F.concat(F.lit("a fitting kind, to the owner: "), owner_text))
 
 
 def _somebody(name: str) -> Column:
@@ -305,7 +305,7 @@ def _somebody(name: str) -> Column:
 
 
 def wrong_movements(audits: DataFrame, movements: DataFrame) -> DataFrame:
-    """Return the audits whose counts by kind are not those of the stored movements, or do not add up.
+    """Return the audits whose counts by kind differ from the stored movements, or do not add up.
 
     Movements are stored for observed rows, and for recomputed ones that are not exact; elsewhere only the sums are checked.
     """

@@ -132,14 +132,14 @@ def test_counts_that_balance() -> None:
 
 
 def test_a_record_that_is_unaccounted_for_ends_the_run() -> None:
-    with pytest.raises(CountsDoNotBalanceError, match="land: 3 records read, 2 accounted for"):
+    with pytest.raises(CountsDoNotBalanceError, match="land: expected 3 records read, found 2;"):
         check_balance("records read", 3, 2)
 
 
 @pytest.mark.parametrize("written", [2, 4])
 def test_a_row_too_few_or_too_many_ends_the_run(written: int) -> None:
     changes = [coming(GROUP_RECORDS, "records", 1), coming(QUARANTINE, "bad", 2), coming(QUARANTINE, "lost", 1)]
-    with pytest.raises(CountsDoNotBalanceError, match=f"3 rows for quarantine, {written} accounted for"):
+    with pytest.raises(CountsDoNotBalanceError, match=f"expected 3 rows for quarantine, found {written};"):
         check_appended(changes, applied(group_records=1, quarantine=written))
 
 
