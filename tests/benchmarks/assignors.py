@@ -80,7 +80,7 @@ def even_group(members: int, topics: int, partitions: int, prefix: str = "consum
 def with_racks(problem: GroupProblem) -> GroupProblem:
     """Return the group with its members, and two replicas of each partition, spread over three racks."""
     racks = ("a", "b", "c")
-    replicas = [(racks[place - 1], racks[place]) for place in range(len(racks))]
+    replicas = [(racks[index - 1], racks[index]) for index in range(len(racks))]
     topics = {
         name: replace(topic, partition_racks=tuple(replicas[number % len(racks)] for number in range(topic.partition_count)))
         for name, topic in problem.topics.items()

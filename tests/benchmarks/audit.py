@@ -55,7 +55,7 @@ def measure(group_count: int, topic_count: int, partition_count: int, member_cou
     from assignors.generation.subscriptions import subscriptions_of
 
     topics = {f"topic-{number}": Topic(partition_count) for number in range(topic_count)}
-    places = [(name, number) for name in topics for number in range(partition_count)]
+    partitions = [(name, number) for name in topics for number in range(partition_count)]
     subscription = tuple(topics)
     Given = dict[str, list[tuple[str, int]]]
 
@@ -78,23 +78,23 @@ def measure(group_count: int, topic_count: int, partition_count: int, member_cou
     def rebalance(group: int) -> tuple[Given, Given]:
         """Return what the members of a group have before and after one of them has left."""
         names = [f"consumer-{group}-{number}" for number in range(member_count)]
-        before = {name: places[number::member_count] for number, name in enumerate(names)}
+        before = {name: partitions[number::member_count] for number, name in enumerate(names)}
         left, *others = names
         after = {name: list(before[name]) for name in others}
-        for place, name in zip(before[left], cycle(others), strict=False):
-            after[name].append(place)
+        for partition, name in zip(before[left], cycle(others), strict=False):
+            after[name].append(partition)
         return before, after
 
     rebalances = [rebalance(group) for group in range(group_count)]
     readers = [(reader(1, before, {}), reader(2, after, before)) for before, after in rebalances]
-    flat = [[[(*place, name) for name, held in side.items() for place in held] for side in sides] for sides in rebalances]
+    flat = [[[(*partition, name) for name, held in side.items() for partition in held] for side in sides] for sides in rebalances]
 
     def generation(read: AuditedGeneration) -> Generation:
         return Generation(read.generation, "sticky", read.problem, read.solutions[0].assignment)
 
     gc.collect()
     gc.freeze()  # the rival's millions of tuples are not to be looked through again while any of the three is measured
-    expected = group_count * len(places[::member_count])
+    expected = group_count * len(partitions[::member_count])
     seconds: dict[str, list[float]] = {}
     for _ in range(rounds):
         pairs = [(generation(before()), generation(after())) for before, after in readers]
@@ -113,7 +113,7 @@ def measure(group_count: int, topic_count: int, partition_count: int, member_cou
             assert found == count, f"{what}: found {found}, expected {count}"
     gc.unfreeze()
     medians = {what: statistics.median(times) for what, times in seconds.items()}
-    print(f"groups {group_count}, owned partitions {group_count * len(places):,}, moved {expected:,}; CPU seconds")
+    print(f"groups {group_count}, owned partitions {group_count * len(partitions):,}, moved {expected:,}; CPU seconds")
     for what, median in medians.items():
         print(f"{what:16} {median:8.3f} s   {medians['set difference'] / median:6.2f} times as fast as the set difference")
     print(flush=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from jobs.decoders.consumer_group_replay import Record
 from tests.builders.records import string
 
-TOPIC_IDS = {name: base64.urlsafe_b64encode(bytes(15) + bytes([place])).decode().rstrip("=") for place, name in enumerate("tuv", 1)}
+TOPIC_IDS = {name: base64.urlsafe_b64encode(bytes(15) + bytes([number])).decode().rstrip("=") for number, name in enumerate("tuv", 1)}
 """Topic name -> id, in Kafka's text form."""
 
 Partitions = dict[str, list[int]]

@@ -6,10 +6,10 @@ from typing import Any
 
 
 def commit(offset: int, content: str, **changes: Any) -> dict[str, Any]:
-    place = {"group_id": "g", "topic": "t", "partition": 0, "position": offset, "fingerprint": content}
+    content_row = {"group_id": "g", "topic": "t", "partition": 0, "position": offset, "fingerprint": content}
     of_row = {name: changes.pop(name) for name in ("source", "source_position") if name in changes}
     row = {"outcome": "landed", "kind": "offset_commit", "source_position": f"3@{offset}", **of_row}
-    return {**row, "offset_commit": {**place, **changes}}
+    return {**row, "offset_commit": {**content_row, **changes}}
 
 
 def record(offset: int, content: str, group: str = "g", value: bytes | None = b"v", **changes: Any) -> dict[str, Any]:

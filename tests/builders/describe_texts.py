@@ -63,7 +63,7 @@ class Kafka:
     def owned(self) -> list[tuple[tuple[str, int], Consumer | None]]:
         """Each partition that is held or committed, with its owner."""
         held = [((topic, number), member) for member in self.members for topic, numbers in member.held.items() for number in numbers]
-        return [*held, *((place, None) for place in self.committed if place not in {place for place, _ in held})]
+        return [*held, *((partition, None) for partition in self.committed if partition not in {partition for partition, _ in held})]
 
 
 def length(value: str) -> int:
@@ -134,8 +134,8 @@ def offsets_text(edition: str, group: Kafka, is_verbose: bool) -> str:
     owned = group.owned()
     if not owned:
         return notice(edition, group)
-    commits = [group.committed.get(place, (None, None)) for place, _ in owned]
-    ends = [group.ends.get(place) for place, _ in owned]
+    commits = [group.committed.get(partition, (None, None)) for partition, _ in owned]
+    ends = [group.ends.get(partition) for partition, _ in owned]
     topics = [topic for (topic, _), _ in owned]
     ids = [owner.member_id if owner else "-" for _, owner in owned]
     hosts = [owner.host if owner else "-" for _, owner in owned]
@@ -238,7 +238,7 @@ def expected(edition: str, group: Kafka, outputs: Sequence[str]) -> Group | None
         is_doubtful=False,
         offsets=tuple(
             sorted(
-                (expected_offset(group, place, owner, "offsets --verbose" in outputs and has_epochs) for place, owner in rows),
+                (expected_offset(group, partition, owner, "offsets --verbose" in outputs and has_epochs) for partition, owner in rows),
                 key=lambda row: (row.topic, row.partition, row.owner or ""),
             )
         ),
@@ -267,9 +267,9 @@ def expected_member(edition: str, group: Kafka, member: Consumer, is_verbose: bo
     )
 
 
-def expected_offset(group: Kafka, place: tuple[str, int], owner: Consumer | None, has_epoch: bool) -> Offset:
-    committed, epoch = group.committed.get(place, (None, None))
-    return Offset(*place, committed, epoch if has_epoch else None, group.ends.get(place), owner.member_id if owner else None)
+def expected_offset(group: Kafka, partition: tuple[str, int], owner: Consumer | None, has_epoch: bool) -> Offset:
+    committed, epoch = group.committed.get(partition, (None, None))
+    return Offset(*partition, committed, epoch if has_epoch else None, group.ends.get(partition), owner.member_id if owner else None)
 
 
 # What may be in a name: Java prints anything. At an end, spaces cannot be told from padding.
@@ -278,7 +278,7 @@ names = st.text(LETTERS, max_size=24).map(lambda text: text.rstrip(" "))
 filled_names = names.filter(lambda name: bool(name.strip()))
 plain_names = st.text("abz09_.-", min_size=1, max_size=24)
 topics = st.one_of(st.sampled_from(["t", "orders", "a.b-c_d", "-", "x" * 249]), plain_names)
-places = st.dictionaries(topics, st.lists(st.integers(0, 12), unique=True, max_size=5), max_size=3)
+assignments = st.dictionaries(topics, st.lists(st.integers(0, 12), unique=True, max_size=5), max_size=3)
 offsets = st.one_of(st.integers(0, 999), st.integers(0, 2**63 - 1))
 
 
@@ -291,8 +291,8 @@ def consumers(draw: st.DrawFn, ids: st.SearchStrategy[str], kind: str, is_rebala
         instance_id=draw(st.one_of(st.none(), st.text("ab0._", min_size=1, max_size=30))),
         client_id=client_id,
         host=draw(st.sampled_from(["/10.0.0.11", "/127.0.0.1", "/fe80:0:0:0:a1b2:c3d4:e5f6:1%eth0", "node-1/10.1.2.3"])),
-        held={} if is_rebalancing and not is_consumer else draw(places),
-        target=draw(places) if is_consumer else None,
+        held={} if is_rebalancing and not is_consumer else draw(assignments),
+        target=draw(assignments) if is_consumer else None,
         epoch=draw(st.integers(0, 2**31 - 1)) if is_consumer else None,
         is_upgraded=draw(st.booleans()) if is_consumer else None,
     )
@@ -307,7 +307,7 @@ def kafkas(draw: st.DrawFn, ids: st.SearchStrategy[str] = names, kinds: Sequence
     members = () if state == "Empty" else draw(st.lists(member, min_size=1, max_size=4, unique_by=lambda one: one.member_id))
     held = [(topic, number) for member in members for topic, numbers in member.held.items() for number in numbers]
     known = [*dict.fromkeys(held), *draw(st.lists(st.tuples(topics, st.integers(0, 3)), unique=True, max_size=2))]
-    has_commit = {place: draw(st.booleans()) for place in known}
+    has_commit = {partition: draw(st.booleans()) for partition in known}
     return Kafka(
         group_id=draw(ids.filter(lambda name: bool(name.strip()))),
         kind=kind,
@@ -317,8 +317,10 @@ def kafkas(draw: st.DrawFn, ids: st.SearchStrategy[str] = names, kinds: Sequence
         epoch=draw(st.integers(0, 99)) if kind == "consumer" else None,
         target_epoch=draw(st.integers(0, 99)) if kind == "consumer" else None,
         members=tuple(members),
-        committed={place: (draw(offsets), draw(st.one_of(st.none(), st.integers(0, 9)))) for place in known if has_commit[place]},
-        ends={place: draw(offsets) for place in known if draw(st.booleans())},
+        committed={
+            partition: (draw(offsets), draw(st.one_of(st.none(), st.integers(0, 9)))) for partition in known if has_commit[partition]
+        },
+        ends={partition: draw(offsets) for partition in known if draw(st.booleans())},
     )
 
 

@@ -12,7 +12,7 @@ INSTANCE_IDS = ("x", "y")
 RACKS = ("r1", "r2")
 MAX_PARTITIONS = 3
 
-places: st.SearchStrategy[TopicPartition] = st.tuples(st.sampled_from(TOPICS), st.integers(0, MAX_PARTITIONS))
+any_partition: st.SearchStrategy[TopicPartition] = st.tuples(st.sampled_from(TOPICS), st.integers(0, MAX_PARTITIONS))
 
 
 @st.composite
@@ -41,7 +41,7 @@ def member_lists(draw: st.DrawFn) -> tuple[Member, ...]:
             topics=draw(subscriptions) if common is None else common,
             group_instance_id=instance,
             rack=draw(st.sampled_from([None, "", *RACKS])),
-            owned=tuple(draw(st.lists(places, max_size=3))),
+            owned=tuple(draw(st.lists(any_partition, max_size=3))),
             owned_generation=draw(st.one_of(st.none(), st.integers(0, 5))),
         )
         for member_id, instance in zip(ids, instances, strict=False)
@@ -57,7 +57,7 @@ def problems() -> st.SearchStrategy[GroupProblem]:
 def broken_assignments(draw: st.DrawFn, problem: GroupProblem) -> Assignment:
     """Anything: strangers, partitions that do not exist, are not subscribed, or are given out twice."""
     owners = draw(st.permutations([*(member.member_id for member in problem.members), *draw(st.sampled_from([[], ["stranger"]]))]))
-    return {owner: tuple(draw(st.lists(places, max_size=4))) for owner in owners}
+    return {owner: tuple(draw(st.lists(any_partition, max_size=4))) for owner in owners}
 
 
 @st.composite

@@ -84,7 +84,7 @@ def short(assignment: Assignment | None) -> dict[str, str] | None:
     """Return an assignment in the short form of ``held``."""
     if assignment is None:
         return None
-    return {member_id: " ".join(f"{topic}{partition}" for topic, partition in places) for member_id, places in assignment.items()}
+    return {member_id: " ".join(f"{topic}{partition}" for topic, partition in partitions) for member_id, partitions in assignment.items()}
 
 
 def statuses(steps: Sequence[Step], strategy: str) -> list[tuple[str, int]]:

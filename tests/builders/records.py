@@ -100,8 +100,8 @@ def spoilt(draw: st.DrawFn, sound: Any) -> Any:
             return {key: value for key, value in sound.items() if key != name}
         return {**sound, name: draw(spoilt(sound[name]))}
     if isinstance(sound, list) and sound and draw(st.integers(0, 5)):
-        place = draw(st.integers(0, len(sound) - 1))
-        return [*sound[:place], draw(spoilt(sound[place])), *sound[place + 1 :]]
+        index = draw(st.integers(0, len(sound) - 1))
+        return [*sound[:index], draw(spoilt(sound[index])), *sound[index + 1 :]]
     return draw(st.one_of(st.just(sound), JUNK))
 
 
@@ -126,8 +126,8 @@ def damaged(draw: st.DrawFn, data: bytes | None) -> bytes | None:
     """Return bytes cut short, with one byte changed, or as they are."""
     if not data:
         return data
-    place = draw(st.integers(0, len(data) - 1))
-    return draw(st.sampled_from([data, data[:place], data[:place] + bytes([draw(st.integers(0, 255))]) + data[place + 1 :]]))
+    index = draw(st.integers(0, len(data) - 1))
+    return draw(st.sampled_from([data, data[:index], data[:index] + bytes([draw(st.integers(0, 255))]) + data[index + 1 :]]))
 
 
 @st.composite

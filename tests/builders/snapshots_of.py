@@ -59,9 +59,9 @@ def stored(
     """
     listed = {one.member_id: one for one in members}
     everybody = tuple(listed.get(name, member(name)) for name in given)
-    places = {name: ANYWHERE for name in given} | dict(at or {})
+    clients = {name: ANYWHERE for name in given} | dict(at or {})
     existing = {name: Topic(count) for name, count in ({"t": 2} if topics is None else topics).items()}
-    participants = [Participant(owner_of(one), one.member_id, places[one.member_id], None, frozenset(one.topics)) for one in everybody]
+    participants = [Participant(owner_of(one), one.member_id, clients[one.member_id], None, frozenset(one.topics)) for one in everybody]
     defaults = {"is_consumer_protocol": strategy not in CLASSIC, "is_conversion": False, "is_poll": False, "has_subscriptions": True}
     evidence = Evidence(
         number,
@@ -105,6 +105,6 @@ def last(rule: Rule, *history: Stored) -> Finding | None:
     return found(rule, *history)[-1]
 
 
-def places(rule: Rule, *history: Stored) -> list[int]:
+def numbers_found(rule: Rule, *history: Stored) -> list[int]:
     """Return the numbers, from 0, of the snapshots in which a rule finds something."""
     return [number for number, finding in enumerate(found(rule, *history)) if finding is not None]

@@ -25,13 +25,15 @@ def rows(warehouse: Path, name: str, version: int | None = None) -> list[dict[st
 
 def unpacked_assignments(warehouse: Path) -> list[dict[str, Any]]:
     """Return a row a member of every solution with a result: its key, and ``partitions`` as ``assignments`` has them."""
-    members = {_place(row): [member["member_id"] for member in row["members"]] for row in rows(warehouse, "subscription_snapshots")}
+    members = {
+        _generation_key(row): [member["member_id"] for member in row["members"]] for row in rows(warehouse, "subscription_snapshots")
+    }
     topics = {row["topics_hash"]: [topic["topic"] for topic in row["topics"]] for row in rows(warehouse, "generation_topics")}
     found = []
     for row in rows(warehouse, "solutions"):
         if row["holdings"] is None:
             continue
-        holdings = unpack_holdings(row["holdings"], members[_place(row)], topics[row["topics_hash"]])
+        holdings = unpack_holdings(row["holdings"], members[_generation_key(row)], topics[row["topics_hash"]])
         for member_id, held in holdings.items():
             lists = zip(*group_by_topic(held), strict=True)
             partitions = [{"topic": topic, "partitions": numbers} for topic, numbers in lists]
@@ -40,7 +42,7 @@ def unpacked_assignments(warehouse: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _place(row: dict[str, Any]) -> tuple[str, str, int]:
+def _generation_key(row: dict[str, Any]) -> tuple[str, str, int]:
     return row["cluster_id"], row["group_id"], row["position"]
 
 

@@ -92,8 +92,8 @@ def test_wheel_metadata_has_licence_and_commands(wheel: Path):
 
 def test_everything_imports_from_the_wheel(installed: Path):
     code = "import assignors, schemas.tables, jobs.cli; print(assignors.__file__, schemas.__file__, jobs.__file__, sep='\\n')"
-    places = run(installed / "python", "-c", code, cwd="/", env=environment()).split()
-    assert all(Path(place).is_relative_to(installed.parent) for place in places), places
+    folders = run(installed / "python", "-c", code, cwd="/", env=environment()).split()
+    assert all(Path(folder).is_relative_to(installed.parent) for folder in folders), folders
 
 
 def test_the_command_helps_from_anywhere(installed: Path):

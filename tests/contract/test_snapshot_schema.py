@@ -155,14 +155,14 @@ def test_the_page_shows_an_envelope_that_lands() -> None:
 # -- the columns
 
 
-def columns_unknown(row: Any, shape: Any, place: str = "") -> list[str]:
+def columns_unknown(row: Any, shape: Any, path: str = "") -> list[str]:
     """Return the fields of a decoded row that have no column."""
     if isinstance(shape, ArrayType):
-        return [name for item in row or () for name in columns_unknown(item, shape.elementType, place)]
+        return [name for item in row or () for name in columns_unknown(item, shape.elementType, path)]
     if not isinstance(shape, StructType) or row is None:
         return []
-    unknown = [f"{place}.{name}" for name in row if name not in shape.names]
-    return unknown + [name for field in shape for name in columns_unknown(row.get(field.name), field.dataType, f"{place}.{field.name}")]
+    unknown = [f"{path}.{name}" for name in row if name not in shape.names]
+    return unknown + [name for field in shape for name in columns_unknown(row.get(field.name), field.dataType, f"{path}.{field.name}")]
 
 
 def test_decoded_rows_have_the_columns_of_their_tables() -> None:

@@ -154,14 +154,14 @@ class Standalone:
             daemon.kill()
 
     def _start(self, name: str, arguments: list[str], may_be_blind: bool = False) -> Process:
-        place = self._folder / name
-        place.mkdir(parents=True)
+        folder = self._folder / name
+        folder.mkdir(parents=True)
         command = [str(pyspark_home() / "bin" / "spark-class"), *arguments, "--webui-port", "0"]
         if may_be_blind and self._blind_to is not None:
             hide = f'mount -t tmpfs evenkeel "{self._blind_to}" && exec "$@"'
             command = ["unshare", "--mount", "sh", "-c", hide, "sh", *command]
         environment = {**bare_environment(), "SPARK_HOME": str(pyspark_home()), "SPARK_DAEMON_MEMORY": "256m"}
-        self._daemons.append(Process(command, place / "log", environment, place))
+        self._daemons.append(Process(command, folder / "log", environment, folder))
         return self._daemons[-1]
 
     def submit(

@@ -51,7 +51,7 @@ def main(conf: str, jars: str, folder: str) -> None:
 
     result = {
         "outcomes": outcomes,
-        "place": jobs.__file__,
+        "module_file": jobs.__file__,
         "settings": {key: spark.conf.get(key) for key in PLATFORMS_OWN},
         "runs": [row.asDict() for row in spark.sql("SELECT run_id, status FROM evenkeel_task.runs ORDER BY run_sequence").collect()],
         "views": sorted(

@@ -112,9 +112,9 @@ def test_the_loader_of_the_platform_takes_each_job(target: str, name: str):
 @pytest.mark.parametrize(("target", "name"), JOBS)
 def test_a_mistyped_key_would_be_refused(target: str, name: str):
     """The loader does look into the parts that only a target has."""
-    for place in ("tasks", "environments" if target == "serverless" else "job_clusters"):
+    for section in ("tasks", "environments" if target == "serverless" else "job_clusters"):
         job = job_of(target, name)
-        job[place][0]["no_such_key"] = 1
+        job[section][0]["no_such_key"] = 1
         with pytest.raises(ValueError, match="no_such_key"):
             Job.from_dict(job)
 
@@ -258,5 +258,5 @@ def test_the_task_runs_as_the_platform_runs_it(wheel: Path, tmp_path: Path):
     assert result["runs"] == [{"run_id": "databricks-1234", "status": "published"}]
     assert result["views"] == sorted(f"{name}_published" for name in TABLES if name != "runs")
     assert result["settings"] == {"spark.sql.shuffle.partitions": "3"}
-    assert Path(result["place"]).is_relative_to(venv)
+    assert Path(result["module_file"]).is_relative_to(venv)
     assert (tmp_path / "report.html").stat().st_size > 10_000

@@ -55,8 +55,10 @@ class Store:
 
     def submit(self, folder: Path, command: str, prefix: str, *arguments: str | Path) -> Process:
         folder.mkdir()
-        place = ["--warehouse", f"s3a://{BUCKET}/{prefix}"]
-        return Process([LAUNCHER, *self.options(), command, *place, *arguments], folder / "log", {**bare_environment(), **KEYS}, folder)
+        warehouse_option = ["--warehouse", f"s3a://{BUCKET}/{prefix}"]
+        return Process(
+            [LAUNCHER, *self.options(), command, *warehouse_option, *arguments], folder / "log", {**bare_environment(), **KEYS}, folder
+        )
 
 
 @pytest.fixture(scope="module")

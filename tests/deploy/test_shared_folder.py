@@ -33,21 +33,21 @@ def mounts(tmp_path: Path) -> Iterator[list[Path]]:
     mounted = []
     try:
         for name in ("machine-0", "machine-1"):
-            place = tmp_path / name
-            place.mkdir()
-            made = subprocess.run(["bindfs", tmp_path / "server", place], capture_output=True, text=True, check=False)
+            mount = tmp_path / name
+            mount.mkdir()
+            made = subprocess.run(["bindfs", tmp_path / "server", mount], capture_output=True, text=True, check=False)
             if made.returncode:
                 skip_loudly(f"{WITHOUT_FUSE}: {made.stderr.strip()}; it takes root and /dev/fuse")
-            mounted.append(place)
+            mounted.append(mount)
         yield mounted
     finally:
-        for place in mounted:
-            subprocess.run(["umount", "--lazy", place], check=True)
+        for mount in mounted:
+            subprocess.run(["umount", "--lazy", mount], check=True)
 
 
 def test_a_lock_does_not_reach_the_other_machine(mounts: list[Path]) -> None:
     """Otherwise the tests below would pass without a lease."""
-    assert all(is_shared(place / "warehouse") for place in mounts)
+    assert all(is_shared(mount / "warehouse") for mount in mounts)
     with (mounts[0] / "lock").open("w") as ours, (mounts[1] / "lock").open("w") as theirs:
         fcntl.flock(ours, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.flock(theirs, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -62,7 +62,7 @@ def run_on(machine: Path, folder: Path, run_id: str) -> Process:
 
 def test_one_of_two_simultaneous_runs_gives_the_tables_of_a_local_run(mounts: list[Path], demo_warehouse: Path, tmp_path: Path) -> None:
     """And the other may, once the lease was given back."""
-    drivers = [run_on(place, tmp_path / f"driver-{place.name}", place.name) for place in mounts]
+    drivers = [run_on(mount, tmp_path / f"driver-{mount.name}", mount.name) for mount in mounts]
     ends = [driver.end() for driver in drivers]
     output = "\n".join(driver.said() for driver in drivers)
     assert sorted(ends) == [0, 3], output

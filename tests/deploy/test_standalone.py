@@ -88,16 +88,16 @@ def test_a_worker_that_dies_in_the_middle_changes_nothing(cluster: Standalone, a
 
 def test_a_worker_that_sees_another_folder_is_found_before_anything_is_written(archive: Path, tmp_path: Path) -> None:
     """Without the check its rows would be in its own folder: a published run without them."""
-    place = tmp_path / "mounted"
-    place.mkdir()
+    mount = tmp_path / "mounted"
+    mount.mkdir()
     can_hide = subprocess.run(
-        ["unshare", "--mount", "mount", "-t", "tmpfs", "evenkeel", place], capture_output=True, text=True, check=False
+        ["unshare", "--mount", "mount", "-t", "tmpfs", "evenkeel", mount], capture_output=True, text=True, check=False
     )
     if can_hide.returncode:
         skip_loudly(f"no worker has a folder of its own: {can_hide.stderr.strip()}; run the tests as root, or behind `unshare -rm`")
-    with Standalone(tmp_path / "cluster", worker_count=1, blind_to=place) as cluster:
-        driver = submit(cluster, archive, tmp_path, place / "warehouse")
+    with Standalone(tmp_path / "cluster", worker_count=1, blind_to=mount) as cluster:
+        driver = submit(cluster, archive, tmp_path, mount / "warehouse")
         assert driver.end() == 2, driver.said()
     (line,) = [line for line in driver.said().splitlines() if line.startswith("evenkeel: warehouse")]
-    assert re.match(rf"evenkeel: warehouse {place}/warehouse: the worker on \S+ sees another folder there than the driver; choose ", line)
-    assert sorted(os.listdir(place / "warehouse")) == [".evenkeel.lock"]
+    assert re.match(rf"evenkeel: warehouse {mount}/warehouse: the worker on \S+ sees another folder there than the driver; choose ", line)
+    assert sorted(os.listdir(mount / "warehouse")) == [".evenkeel.lock"]

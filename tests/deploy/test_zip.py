@@ -32,10 +32,10 @@ def test_a_driver_with_nothing_but_the_zip_makes_what_a_checkout_makes(demo_ware
     settings = ["--properties-file", ROOT / "conf" / "spark-defaults.conf", *cheap_settings(), *elsewhere]
     options = ["--master", "local[2,4]", *settings, "--jars", jars, "--py-files", program]
     command = [pyspark_home() / "bin" / "spark-submit", *options, "__main__.py", "run", "--config", "prod.yaml"]
-    places = {"SPARK_HOME": str(pyspark_home()), "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(temporary)}
+    variables = {"SPARK_HOME": str(pyspark_home()), "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(temporary)}
     done = subprocess.run(
-        [*command, *AS_DEMO], cwd=container, env={**bare_environment(), **places}, capture_output=True, text=True, timeout=LONGEST_SECONDS,
-        check=False,
+        [*command, *AS_DEMO], cwd=container, env={**bare_environment(), **variables}, capture_output=True, text=True,
+        timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert_equal_warehouses(container / "warehouse", demo_warehouse)

@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from schemas.tables import CONTRACT_PROPERTY
 
-Place = str
+Where = str
 """What ``verify`` is expected to name: a file within the table's folder, or a part of it."""
 
 
@@ -83,44 +83,44 @@ def rewrite_rows(table: Path, change: Callable[[pa.Table], pa.Table], stats: dic
 
 def without_values(rows: pa.Table, name: str) -> pa.Table:
     """Return rows with nulls in one column."""
-    place = rows.schema.get_field_index(name)
-    return rows.set_column(place, rows.schema.field(place), pa.nulls(rows.num_rows, rows.schema.field(place).type))
+    index = rows.schema.get_field_index(name)
+    return rows.set_column(index, rows.schema.field(index), pa.nulls(rows.num_rows, rows.schema.field(index).type))
 
 
 # -- the log
 
 
-def torn_commit(table: Path) -> Place:
+def torn_commit(table: Path) -> Where:
     path = log_file(table, newest(table))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     return f"_delta_log/{path.name}"
 
 
-def empty_commit(table: Path) -> Place:
+def empty_commit(table: Path) -> Where:
     path = log_file(table, newest(table))
     path.write_bytes(b"")
     return f"_delta_log/{path.name}"
 
 
-def missing_last_commit(table: Path) -> Place:
+def missing_last_commit(table: Path) -> Where:
     path = log_file(table, newest(table))
     path.unlink()
     return f"_delta_log/{path.name}"
 
 
-def missing_first_commit(table: Path) -> Place:
+def missing_first_commit(table: Path) -> Where:
     path = log_file(table, 0)
     path.unlink()
     return f"_delta_log/{path.name}"
 
 
-def flipped_commit(table: Path) -> Place:
+def flipped_commit(table: Path) -> Where:
     path = log_file(table, newest(table))
     flip_bit(path, path.read_bytes().index(b'"timestamp":1') + len('"timestamp":1'))
     return f"_delta_log/{path.name}"
 
 
-def commit_cut_between_lines(table: Path) -> Place:
+def commit_cut_between_lines(table: Path) -> Where:
     version = newest(table)
     actions = actions_of(table, version)
     write_actions(table, version, actions[:-1])
@@ -128,19 +128,19 @@ def commit_cut_between_lines(table: Path) -> Place:
     return f"_delta_log/{version:020}.json"
 
 
-def foreign_commit(table: Path) -> Place:
+def foreign_commit(table: Path) -> Where:
     rows = DeltaTable(str(table)).to_pyarrow_table()
     write_deltalake(str(table), rows.slice(0, 1), mode="append")
     return f"_delta_log/{newest(table):020}.json"
 
 
-def foreign_commit_without_info(table: Path) -> Place:
+def foreign_commit_without_info(table: Path) -> Where:
     version = newest(table) + 1
     write_actions(table, version, [{"txn": {"appId": "x", "version": 1, "lastUpdated": 0}}])
     return f"_delta_log/{version:020}.json"
 
 
-def commit_of_another_run(table: Path) -> Place:
+def commit_of_another_run(table: Path) -> Where:
     """Do as an exchange for another warehouse's table of the same version does."""
     forget_checksums(table)
     path = log_file(table, newest(table))
@@ -148,21 +148,21 @@ def commit_of_another_run(table: Path) -> Place:
     return f"_delta_log/{path.name}"
 
 
-def commit_is_a_directory(table: Path) -> Place:
+def commit_is_a_directory(table: Path) -> Where:
     path = log_file(table, newest(table))
     path.unlink()
     path.mkdir()
     return f"_delta_log/{path.name}"
 
 
-def dangling_commit(table: Path) -> Place:
+def dangling_commit(table: Path) -> Where:
     path = log_file(table, newest(table))
     path.unlink()
     path.symlink_to("nowhere")
     return f"_delta_log/{path.name}"
 
 
-def sidecar_is_a_directory(table: Path) -> Place:
+def sidecar_is_a_directory(table: Path) -> Where:
     path = log_file(table, newest(table))
     sidecar = path.with_name(f".{path.name}.crc")
     sidecar.unlink()
@@ -170,13 +170,13 @@ def sidecar_is_a_directory(table: Path) -> Place:
     return f"_delta_log/{path.name}"
 
 
-def commit_far_away(table: Path) -> Place:
+def commit_far_away(table: Path) -> Where:
     version = newest(table)
     shutil.copy(log_file(table, version), log_file(table, 10**20 - 1))
     return f"_delta_log/{version + 1:020}.json"
 
 
-def mistyped_action(table: Path) -> Place:
+def mistyped_action(table: Path) -> Where:
     forget_checksums(table)
     actions = actions_of(table, 0)
     next(action["metaData"] for action in actions if "metaData" in action)["configuration"] = None
@@ -184,13 +184,13 @@ def mistyped_action(table: Path) -> Place:
     return f"_delta_log/{0:020}.json"
 
 
-def commit_that_makes_no_table(table: Path) -> Place:
+def commit_that_makes_no_table(table: Path) -> Where:
     forget_checksums(table)
     write_actions(table, 0, [action for action in actions_of(table, 0) if "commitInfo" in action])
     return f"_delta_log/{0:020}.json"
 
 
-def file_of_another_partition(table: Path) -> Place:
+def file_of_another_partition(table: Path) -> Where:
     forget_checksums(table)
     version = newest(table)
     actions = actions_of(table, version)
@@ -205,18 +205,18 @@ def make_checkpoint(table: Path) -> Path:
     return path
 
 
-def missing_first_commit_before_a_checkpoint(table: Path) -> Place:
+def missing_first_commit_before_a_checkpoint(table: Path) -> Where:
     make_checkpoint(table)
     return missing_first_commit(table)
 
 
-def damaged_checkpoint(table: Path) -> Place:
+def damaged_checkpoint(table: Path) -> Where:
     path = make_checkpoint(table)
     path.write_bytes(path.read_bytes()[:-9])
     return f"_delta_log/{path.name}"
 
 
-def flipped_checkpoint(table: Path) -> Place:
+def flipped_checkpoint(table: Path) -> Where:
     """Invert a byte of the stored columns, which no checksum covers: deltalake writes none."""
     path = make_checkpoint(table)
     columns = pq.ParquetFile(path).metadata.row_group(0)
@@ -225,7 +225,7 @@ def flipped_checkpoint(table: Path) -> Place:
     return f"_delta_log/{path.name}"
 
 
-def change_checkpoint(table: Path, change: Callable[[dict[str, Any]], None]) -> Place:
+def change_checkpoint(table: Path, change: Callable[[dict[str, Any]], None]) -> Where:
     """Change the actions of a checkpoint that fits the commits."""
     path = make_checkpoint(table)
     stored = pq.read_table(path)
@@ -236,7 +236,7 @@ def change_checkpoint(table: Path, change: Callable[[dict[str, Any]], None]) -> 
     return f"_delta_log/{path.name}"
 
 
-def checkpoint_of_another_state(table: Path) -> Place:
+def checkpoint_of_another_state(table: Path) -> Where:
     path = make_checkpoint(table)
     stored = pq.read_table(path)
     is_kept = [row["add"] is None or row["add"].get("path") is None for row in stored.select(["add"]).to_pylist()]
@@ -244,46 +244,46 @@ def checkpoint_of_another_state(table: Path) -> Place:
     return f"_delta_log/{path.name}"
 
 
-def checkpoint_without_statistics(table: Path) -> Place:
+def checkpoint_without_statistics(table: Path) -> Where:
     return change_checkpoint(table, lambda action: action["add"] and action["add"].update(stats=None))
 
 
-def checkpoint_of_other_partitions(table: Path) -> Place:
+def checkpoint_of_other_partitions(table: Path) -> Where:
     changed = [("observed_month", "1970-01-01")]
     return change_checkpoint(table, lambda action: action["add"] and action["add"].update(partitionValues=changed))
 
 
-def checkpoint_of_other_metadata(table: Path) -> Place:
+def checkpoint_of_other_metadata(table: Path) -> Where:
     return change_checkpoint(table, lambda action: action["metaData"] and action["metaData"].update(configuration=[("a", "b")]))
 
 
-def checkpoint_of_another_table(table: Path) -> Place:
+def checkpoint_of_another_table(table: Path) -> Where:
     return change_checkpoint(table, lambda action: action["metaData"] and action["metaData"].update(id="another"))
 
 
-def checkpoint_of_another_protocol(table: Path) -> Place:
+def checkpoint_of_another_protocol(table: Path) -> Where:
     return change_checkpoint(table, lambda action: action["protocol"] and action["protocol"].update(minWriterVersion=99))
 
 
-def checkpoint_with_another_schema_in_its_footer(table: Path) -> Place:
+def checkpoint_with_another_schema_in_its_footer(table: Path) -> Where:
     path = make_checkpoint(table)
     stored = pq.read_table(path)
     pq.write_table(stored.replace_schema_metadata({SPARK_SCHEMA: '{"type":"struct","fields":[]}'}), path)
     return f"_delta_log/{path.name}"
 
 
-def dangling_checkpoint_pointer(table: Path) -> Place:
+def dangling_checkpoint_pointer(table: Path) -> Where:
     (table / "_delta_log" / "_last_checkpoint").write_text('{"version":7,"size":3}')
     return "_delta_log/_last_checkpoint"
 
 
-def damaged_version_checksum(table: Path) -> Place:
+def damaged_version_checksum(table: Path) -> Where:
     path = log_file(table, newest(table), ".crc")
     path.write_bytes(path.read_bytes()[:100])
     return f"_delta_log/{path.name}"
 
 
-def version_checksum_of_other_metadata(table: Path) -> Place:
+def version_checksum_of_other_metadata(table: Path) -> Where:
     path = log_file(table, newest(table), ".crc")
     noted = json.loads(path.read_text())
     noted["metadata"]["configuration"] = {}
@@ -295,31 +295,31 @@ def version_checksum_of_other_metadata(table: Path) -> Place:
 # -- files
 
 
-def missing_file(table: Path) -> Place:
+def missing_file(table: Path) -> Where:
     path = data_file(table)
     path.unlink()
     return str(path.relative_to(table))
 
 
-def truncated_file(table: Path) -> Place:
+def truncated_file(table: Path) -> Where:
     path = data_file(table)
     path.write_bytes(path.read_bytes()[:-1])
     return str(path.relative_to(table))
 
 
-def lengthened_file(table: Path) -> Place:
+def lengthened_file(table: Path) -> Where:
     path = data_file(table)
     path.write_bytes(path.read_bytes() + b"\0")
     return str(path.relative_to(table))
 
 
-def flipped_file(table: Path) -> Place:
+def flipped_file(table: Path) -> Where:
     path = data_file(table)
     flip_bit(path, path.stat().st_size // 2)
     return str(path.relative_to(table))
 
 
-def flipped_page_without_checksums(table: Path) -> Place:
+def flipped_page_without_checksums(table: Path) -> Where:
     path = data_file(table)
     forget_checksums(table)
     page = pq.ParquetFile(path).metadata.row_group(0).column(0)
@@ -327,14 +327,14 @@ def flipped_page_without_checksums(table: Path) -> Place:
     return str(path.relative_to(table))
 
 
-def unreadable_footer_without_checksums(table: Path) -> Place:
+def unreadable_footer_without_checksums(table: Path) -> Where:
     path = data_file(table)
     forget_checksums(table)
     flip_bit(path, path.stat().st_size - 1)
     return str(path.relative_to(table))
 
 
-def changed_schema_in_a_footer_without_checksums(table: Path) -> Place:
+def changed_schema_in_a_footer_without_checksums(table: Path) -> Where:
     """Change a letter of the schema that Spark reads; Parquet's own stays as it is."""
     path = data_file(table)
     forget_checksums(table)
@@ -343,36 +343,36 @@ def changed_schema_in_a_footer_without_checksums(table: Path) -> Place:
     return str(path.relative_to(table))
 
 
-def file_with_fewer_rows(table: Path) -> Place:
+def file_with_fewer_rows(table: Path) -> Where:
     count = pq.ParquetFile(data_file(table)).metadata.num_rows
     return str(rewrite_rows(table, lambda rows: rows.slice(1), {"numRecords": count}).relative_to(table))
 
 
-def file_with_nulls_in_its_key(table: Path) -> Place:
+def file_with_nulls_in_its_key(table: Path) -> Where:
     return str(rewrite_rows(table, lambda rows: rows, {"nullCount": {"run_sequence": 1}}).relative_to(table))
 
 
-def values_below_the_statistics(table: Path) -> Place:
+def values_below_the_statistics(table: Path) -> Where:
     return str(rewrite_rows(table, lambda rows: rows, {"minValues": {"run_sequence": 2}}).relative_to(table))
 
 
-def values_above_the_statistics(table: Path) -> Place:
+def values_above_the_statistics(table: Path) -> Where:
     return str(rewrite_rows(table, lambda rows: rows, {"maxValues": {"run_sequence": 0}}).relative_to(table))
 
 
-def file_of_other_columns(table: Path) -> Place:
+def file_of_other_columns(table: Path) -> Where:
     return str(rewrite_rows(table, lambda rows: rows.drop_columns(["run_sequence"])).relative_to(table))
 
 
 # -- the table as a whole
 
 
-def missing_table(table: Path) -> Place:
+def missing_table(table: Path) -> Where:
     shutil.rmtree(table)
     return ""
 
 
-def folder_without_commits(table: Path) -> Place:
+def folder_without_commits(table: Path) -> Where:
     shutil.rmtree(table / "_delta_log")
     (table / "_delta_log").mkdir()
     return ""
@@ -385,7 +385,7 @@ def _change_metadata(table: Path, change: Callable[[dict[str, Any]], None]) -> N
     write_actions(table, 0, actions)
 
 
-def wrong_schema(table: Path) -> Place:
+def wrong_schema(table: Path) -> Where:
     def rename(metadata: dict[str, Any]) -> None:
         metadata["schemaString"] = metadata["schemaString"].replace('"run_sequence"', '"run_number"')
 
@@ -393,12 +393,12 @@ def wrong_schema(table: Path) -> Place:
     return ""
 
 
-def wrong_properties(table: Path) -> Place:
+def wrong_properties(table: Path) -> Where:
     _change_metadata(table, lambda metadata: metadata.update(configuration={}))
     return "delta.dataSkippingStatsColumns"
 
 
-def newer_contract(table: Path) -> Place:
+def newer_contract(table: Path) -> Where:
     _change_metadata(table, lambda metadata: metadata["configuration"].update({CONTRACT_PROPERTY: "99"}))
     return CONTRACT_PROPERTY
 
@@ -422,14 +422,14 @@ def empty(table: Path) -> None:
             path.unlink()
 
 
-def behind_runs(table: Path) -> Place:
+def behind_runs(table: Path) -> Where:
     version = newest(table)
     for path in (table / "_delta_log").glob(f"*{version:020}.*"):
         path.unlink()
     return ""
 
 
-def ahead_of_runs(table: Path) -> Place:
+def ahead_of_runs(table: Path) -> Where:
     version = newest(table)
     info = next(action for action in actions_of(table, version) if "commitInfo" in action)
     write_actions(table, version + 1, [info])

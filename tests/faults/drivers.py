@@ -51,8 +51,8 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 def environment(folder: Path) -> dict[str, str]:
     """Return the environment of another process of the tests, whose Spark leaves its files in a folder."""
-    places = {"PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(folder), "EVENKEEL_JARS": str(jars_folder())}
-    return {**os.environ, **places, "PYSPARK_PYTHON": sys.executable}
+    variables = {"PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(folder), "EVENKEEL_JARS": str(jars_folder())}
+    return {**os.environ, **variables, "PYSPARK_PYTHON": sys.executable}
 
 
 class Driver:

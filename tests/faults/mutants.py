@@ -48,7 +48,7 @@ class Mutant:
 
 
 @dataclass(frozen=True)
-class Place:
+class Spot:
     """Something in a file that can be changed in one or several ways.
 
     Attributes:
@@ -77,19 +77,19 @@ class Place:
         return self.module.code
 
 
-def places(path: str, text: str) -> list[Place]:
+def find_spots(path: str, text: str) -> list[Spot]:
     """Return what can be changed in a file, in its order."""
     module = cst.parse_module(text)
     finder = _Finder(path, module)
     module.visit(finder)
-    return finder.places
+    return finder.spots
 
 
 class _Finder(cst.CSTVisitor):
     def __init__(self, path: str, module: cst.Module) -> None:
         super().__init__()
         self.path, self.module = path, module
-        self.places: list[Place] = []
+        self.spots: list[Spot] = []
         self._names: list[str] = []
         self._met: Counter[str] = Counter()
 
@@ -103,7 +103,7 @@ class _Finder(cst.CSTVisitor):
             function = ".".join(self._names)
             name = f"{self.path} {function} {type(node).__name__} {self.module.code_for_node(node)}"
             self._met[name] += 1
-            self.places.append(Place(self.path, self.module, function, node, changes, f"{name} {self._met[name]}"))
+            self.spots.append(Spot(self.path, self.module, function, node, changes, f"{name} {self._met[name]}"))
         return not (isinstance(node, _UNTOUCHED) or _is_logging(node) or _is_for_types(node) or _is_strictness(node))
 
     def on_leave(self, original_node: cst.CSTNode) -> None:

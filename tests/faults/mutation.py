@@ -33,7 +33,7 @@ from random import Random
 from threading import Lock
 from typing import Any
 
-from mutants import Mutant, places
+from mutants import Mutant, find_spots
 
 ROOT = Path(__file__).resolve().parents[2]
 SURVIVORS = Path(__file__).with_name("survivors.md")
@@ -128,10 +128,10 @@ def sampled(seed: int, count: int) -> dict[Part, list[Mutant]]:
 
 def _sample(seed: int, files: Sequence[Path], count: int) -> list[Mutant]:
     """Return so many mutants; drawn by the names of their places, so that a change of the code changes few of them."""
-    found = [place for path in files for place in places(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))]
+    found = [spot for path in files for spot in find_spots(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))]
     chosen: dict[str, Mutant] = {}
-    for draw, place in sorted(((Random(f"{seed} {place.name}"), place) for place in found), key=lambda drawn: drawn[0].random()):
-        mutant = place.mutant(draw.randrange(len(place.changes)))
+    for draw, spot in sorted(((Random(f"{seed} {spot.name}"), spot) for spot in found), key=lambda drawn: drawn[0].random()):
+        mutant = spot.mutant(draw.randrange(len(spot.changes)))
         if mutant is not None:
             chosen.setdefault(row_of(mutant), mutant)
         if len(chosen) == count:
@@ -250,8 +250,8 @@ class Progress:
                 change = f"by {answer['by']}"
             else:
                 change = f"{mutant.before}  ->  {mutant.after}"
-            place = f"{mutant.path} {mutant.function or '(top)'}"
-            print(f"[{self._count:3}/{self._total}] {answer['outcome']} in {answer['seconds']:.1f} s  {place}: {change}", flush=True)
+            where = f"{mutant.path} {mutant.function or '(top)'}"
+            print(f"[{self._count:3}/{self._total}] {answer['outcome']} in {answer['seconds']:.1f} s  {where}: {change}", flush=True)
 
 
 class Judge:

@@ -21,17 +21,17 @@ DISK = "256m"
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small file system in memory."""
-    place = tmp_path / "disk"
-    place.mkdir()
+    disk = tmp_path / "disk"
+    disk.mkdir()
     try:
-        made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "evenkeel", place], capture_output=True, text=True)
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "evenkeel", disk], capture_output=True, text=True)
         problem = made.stderr.strip() if made.returncode else ""
     except FileNotFoundError:
         problem = "no program mount"
     if problem:
         skip_loudly(f"no disk was filled: {problem}; run the tests as root, or behind `unshare -rm`")
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 def used_bytes(folder: Path) -> int:

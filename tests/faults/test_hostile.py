@@ -195,7 +195,7 @@ def test_verify_accepts_a_warehouse_of_hostile_input(hostile: tuple[Path, str], 
 
 
 @pytest.mark.parametrize(
-    ("place", "message"),
+    ("location", "message"),
     [
         ("no.such.schema", "single-part namespace"),
         ("no-such.schema", "[INVALID_IDENTIFIER]"),
@@ -207,11 +207,11 @@ def test_verify_accepts_a_warehouse_of_hostile_input(hostile: tuple[Path, str], 
     ],
 )
 def test_warehouse_that_cannot_be_opened_is_named_in_one_line(
-    place: str, message: str, evenkeel, capfd: pytest.CaptureFixture[str]
+    location: str, message: str, evenkeel, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert evenkeel("land", "--warehouse", place) == 2
+    assert evenkeel("land", "--warehouse", location) == 2
     (line,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("evenkeel: warehouse")]
-    assert message in line and place in line
+    assert message in line and location in line
 
 
 # -- files that run something

@@ -206,20 +206,20 @@ NAMES = [
     "😀",
     "é",
 ]
-PLACES = [*NAMES, "file:", "s3a://k:s@b/w", "hdfs://h/w", "a.b", "a.b.c", "..", "/dev/null", "/dev/null/x", "~", "://"]
+LOCATIONS = [*NAMES, "file:", "s3a://k:s@b/w", "hdfs://h/w", "a.b", "a.b.c", "..", "/dev/null", "/dev/null/x", "~", "://"]
 TIMES = ["2026-11-21T02:21:13Z", "2026-11-21", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026-13-01", "", "now", "1e400"]
 SECONDS = ["0", "inf", "nan", "-1", "1e400", "", "1_0", "٣", "0x10"]
 OPTIONS = {
-    "--warehouse": PLACES,
-    "--config": PLACES,
+    "--warehouse": LOCATIONS,
+    "--config": LOCATIONS,
     "--cluster-id": NAMES,
     "--strategies": [*NAMES, "range", "range,range", ",,,", "os:system", "no.such:thing", ":", "a:", "range:x"],
     "--run-id": NAMES,
     "--as-of": [*TIMES, *NAMES],
     "--wait": [*SECONDS, *NAMES],
     "--log-format": ["json", "text", "xml"],
-    "--output": PLACES,
-    "--input": PLACES,
+    "--output": LOCATIONS,
+    "--input": LOCATIONS,
     "--since": TIMES,
     "--fail-on": ["info", "fatal", ""],
     "--recompute": [],
@@ -288,12 +288,12 @@ def test_a_capture_that_spark_would_not_find_is_refused_by_its_name(name: str, t
         assert line.startswith(f"evenkeel: input {tmp_path}/") and "name" in line
 
 
-@pytest.mark.parametrize("place", ["/", ".", "..", "nowhere/..", "folder", "/dev/null"])
-def test_a_report_goes_where_a_file_can_be(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("location", ["/", ".", "..", "nowhere/..", "folder", "/dev/null"])
+def test_a_report_goes_where_a_file_can_be(location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Told before anything runs: the report is what a run ends with."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    (line,) = run("run", "--output", place)
+    (line,) = run("run", "--output", location)
     assert line.startswith("evenkeel: report.output: expected the name of a file, found /")
     (tmp_path / "folder" / "old.html").touch()
     assert run("run", "--output", "folder/old.html") == run("run", "--output", "folder/new/report.html") == []

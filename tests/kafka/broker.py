@@ -107,8 +107,8 @@ class Broker:
     def _answers(self) -> bool:
         """Return whether the broker is there, and every partition that it had before is open for readers."""
         found = self.admin.list_topics(timeout=1.0)
-        places = {TopicPartition(name, number): OffsetSpec.latest() for name, topic in found.topics.items() for number in topic.partitions}
-        asked = self.admin.list_offsets(places, request_timeout=5.0).values() if places else ()
+        latest = {TopicPartition(name, number): OffsetSpec.latest() for name, topic in found.topics.items() for number in topic.partitions}
+        asked = self.admin.list_offsets(latest, request_timeout=5.0).values() if latest else ()
         return bool(found.brokers) and all(answer.exception() is None for answer in asked)
 
     def stop(self) -> None:

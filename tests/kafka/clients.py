@@ -84,8 +84,8 @@ class Java:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            name, what, generation, member_id, places = line.rstrip("\n").split(" ")
-            spelled = [place.rsplit(":", 1) for place in places.split(",") if place]
+            name, what, generation, member_id, partitions = line.rstrip("\n").split(" ")
+            spelled = [partition.rsplit(":", 1) for partition in partitions.split(",") if partition]
             owned = [(topic, int(number)) for topic, number in spelled]
             if what == "has":
                 self._witnesses[name].has(int(generation), member_id, owned)
@@ -144,10 +144,12 @@ class KafkaPython:
         class Listener(ConsumerRebalanceListener):
             def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
                 group = consumer.group_metadata()
-                witness.has(group.generation_id, group.member_id, ((place.topic, place.partition) for place in consumer.assignment()))
+                witness.has(
+                    group.generation_id, group.member_id, ((partition.topic, partition.partition) for partition in consumer.assignment())
+                )
 
             def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-                witness.gives((place.topic, place.partition) for place in revoked)
+                witness.gives((partition.topic, partition.partition) for partition in revoked)
 
         consumer.subscribe([TOPIC], listener=Listener())
         while not leaving.is_set():

@@ -125,8 +125,8 @@ class Transactions:
     def begin(self, partition: int, offset: int, note: str) -> None:
         """Write an offset into a new transaction."""
         self._producer.begin_transaction()
-        place = TopicPartition(TOPIC, partition, offset, metadata=note)
-        self._producer.send_offsets_to_transaction([place], self._consumer.consumer_group_metadata())
+        offset_commit = TopicPartition(TOPIC, partition, offset, metadata=note)
+        self._producer.send_offsets_to_transaction([offset_commit], self._consumer.consumer_group_metadata())
 
     def end(self, *, commits: bool) -> None:
         """Commit the transaction, or give it up."""

@@ -68,38 +68,38 @@ def read_topic(log: Path, topic: str) -> TopicLog:
 
 
 def _batches(data: bytes, partition: int) -> Iterator[tuple[int, int, list[Record]]]:
-    place = 0
-    while len(data) - place >= _BATCH.size:
-        base, length, _, magic, _, attributes, _, first_ms, _, producer, _, _, count = _BATCH.unpack_from(data, place)
+    at = 0
+    while len(data) - at >= _BATCH.size:
+        base, length, _, magic, _, attributes, _, first_ms, _, producer, _, _, count = _BATCH.unpack_from(data, at)
         if length == 0:  # room that the broker has taken ahead
             return
         assert magic == 2 and not attributes & _COMPRESSION and not attributes & _LOG_APPEND_TIME
-        yield attributes, producer, list(_records(data, place + _BATCH.size, count, partition, base, first_ms))
-        place += _LENGTH_FIELDS + length
+        yield attributes, producer, list(_records(data, at + _BATCH.size, count, partition, base, first_ms))
+        at += _LENGTH_FIELDS + length
 
 
-def _records(data: bytes, place: int, count: int, partition: int, base: int, first_ms: int) -> Iterator[Record]:
+def _records(data: bytes, at: int, count: int, partition: int, base: int, first_ms: int) -> Iterator[Record]:
     for _ in range(count):
-        length, body = _varint(data, place)
+        length, body = _varint(data, at)
         millis, at = _varint(data, body + 1)  # behind the attributes
         delta, at = _varint(data, at)
         key, at = _bytes(data, at)
         value, at = _bytes(data, at)
         yield Record(partition, base + delta, first_ms + millis, key, value)
-        place = body + length
+        at = body + length
 
 
-def _bytes(data: bytes, place: int) -> tuple[bytes | None, int]:
-    length, place = _varint(data, place)
-    return (None, place) if length < 0 else (data[place : place + length], place + length)
+def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
+    length, at = _varint(data, at)
+    return (None, at) if length < 0 else (data[at : at + length], at + length)
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _varint(data: bytes, at: int) -> tuple[int, int]:
     shift = number = 0
     while True:
-        byte = data[place]
-        place += 1
+        byte = data[at]
+        at += 1
         number |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), place
+            return (number >> 1) ^ -(number & 1), at

@@ -52,11 +52,11 @@ def groups(broker: Broker, collect: Collect) -> Iterator[Groups]:
 def rights(broker: Broker) -> Iterator[None]:
     """The user ``reader`` may describe all groups and the topic, but not read ``__consumer_offsets``."""
     may = "User:reader", "*", AclOperation.DESCRIBE, AclPermissionType.ALLOW
-    places = [(ResourceType.GROUP, "polled-", ResourcePatternType.PREFIXED), (ResourceType.TOPIC, TOPIC, ResourcePatternType.LITERAL)]
-    for made in broker.admin.create_acls([AclBinding(*place, *may) for place in places]).values():
+    resources = [(ResourceType.GROUP, "polled-", ResourcePatternType.PREFIXED), (ResourceType.TOPIC, TOPIC, ResourcePatternType.LITERAL)]
+    for made in broker.admin.create_acls([AclBinding(*resource, *may) for resource in resources]).values():
         made.result()
     yield
-    for gone in broker.admin.delete_acls([AclBindingFilter(*place, *may) for place in places]).values():
+    for gone in broker.admin.delete_acls([AclBindingFilter(*resource, *may) for resource in resources]).values():
         gone.result()
 
 

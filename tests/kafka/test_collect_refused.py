@@ -146,10 +146,10 @@ def test_output_folder_that_cannot_be_written_is_refused(collect: Collect, capsy
 @pytest.fixture
 def folder(collect: Collect, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Path:
     """A folder that was collected into."""
-    place = tmp_path / "captures"
-    assert collect(place) == 0
+    folder = tmp_path / "captures"
+    assert collect(folder) == 0
     capsys.readouterr()
-    return place
+    return folder
 
 
 def change_positions(folder: Path, **changes: object) -> None:
@@ -183,20 +183,20 @@ def test_log_that_ends_before_the_stored_position_is_refused(collect: Collect, f
 def test_malformed_positions_file_is_refused(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change_positions(folder, next_offsets={"7": -1})
     line = refusal(capsys, collect(folder))
-    place = folder / "_positions.json"
-    assert f"{place}: next_offsets.7: Input should be greater than or equal to 0; expected what collect writes there; " in line
+    positions_file = folder / "_positions.json"
+    assert f"{positions_file}: next_offsets.7: Input should be greater than or equal to 0; expected what collect writes there; " in line
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system in memory, which a test can make as small as it likes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "evenkeel", place], capture_output=True, text=True, check=False)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "evenkeel", disk], capture_output=True, text=True, check=False)
     if made.returncode:
         skip_loudly(f"no disk was filled: {made.stderr.strip()}; run the tests as root, or behind `unshare -rm`")
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 def resize(disk: Path, size_bytes: int) -> None:

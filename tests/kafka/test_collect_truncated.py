@@ -47,8 +47,8 @@ def keep(broker: Broker, **properties: str) -> None:
 
 
 def offsets(broker: Broker, which: OffsetSpec) -> dict[int, int]:
-    places = {TopicPartition(OFFSETS_TOPIC, number): which for number in range(50)}
-    return {place.partition: answer.result().offset for place, answer in broker.admin.list_offsets(places).items()}
+    specs = {TopicPartition(OFFSETS_TOPIC, number): which for number in range(50)}
+    return {partition.partition: answer.result().offset for partition, answer in broker.admin.list_offsets(specs).items()}
 
 
 def remove_all_records(broker: Broker) -> None:

@@ -78,8 +78,8 @@ def test_live_landing_gives_the_rows_of_a_collection(
         if name != "topic_snapshots":
             assert content(live.warehouse, name) == content(warehouse, name), name
     live_looks, captured_looks = (
-        {(row["topic"], row["fingerprint"], row["cluster_id"]) for row in rows(place, "topic_snapshots")}
-        for place in (live.warehouse, warehouse)
+        {(row["topic"], row["fingerprint"], row["cluster_id"]) for row in rows(folder, "topic_snapshots")}
+        for folder in (live.warehouse, warehouse)
     )
     assert live_looks == captured_looks
     assert len({row["observed_at"] for row in rows(live.warehouse, "topic_snapshots")}) == 2

@@ -10,7 +10,7 @@ from statistics import pstdev
 from typing import Any
 
 Row = dict[str, Any]
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 COOPERATIVE = ("cooperative-sticky", "stream")
 MOVEMENT_COUNTS = ("retained", "revoked", "reassigned", "gained", "lost", "orphaned", "withheld", "handed_over", "returned")
@@ -23,7 +23,7 @@ def owner(member: Row) -> tuple[str, str]:
     return ("dynamic", member["member_id"])
 
 
-def places(entries: list[Row]) -> list[Place]:
+def partitions_of(entries: list[Row]) -> list[TopicPartition]:
     """Return the partitions in a list of (topic, partitions) entries."""
     return [(entry["topic"], partition) for entry in entries for partition in entry["partitions"]]
 
@@ -59,7 +59,7 @@ def assign_incarnations(snapshots: list[Row], tombstones: list[int]) -> list[int
 def is_static_rewrite(before: Row, now: Row) -> bool:
     """Return whether a static member only came back under a new member id."""
     instances = [sorted(str(owner(member)) for member in side["members"]) for side in (before, now)]
-    held = [{owner(member): set(places(member["assigned"])) for member in side["members"]} for side in (before, now)]
+    held = [{owner(member): set(partitions_of(member["assigned"])) for member in side["members"]} for side in (before, now)]
     ids = [{member["member_id"] for member in side["members"]} for side in (before, now)]
     return before["generation"] == now["generation"] and instances[0] == instances[1] and held[0] == held[1] and ids[0] != ids[1]
 
@@ -68,7 +68,7 @@ def is_follow_up(before: Row, before_topics: dict[str, Row], now: Row, topics: d
     """Return whether a generation only completes the cooperative hand-over that the one before began."""
     if before["strategy"] not in COOPERATIVE or now["strategy"] != before["strategy"]:
         return False
-    gave_up = any(set(places(member["owned"])) - set(places(member["assigned"])) for member in before["members"])
+    gave_up = any(set(partitions_of(member["owned"])) - set(partitions_of(member["assigned"])) for member in before["members"])
     joined = [
         sorted((member["member_id"], str(member["group_instance_id"]), sorted(set(member["topics"]))) for member in side["members"])
         for side in (before, now)
@@ -88,12 +88,14 @@ def exists(topics: dict[str, Row], topic: str, partition: int = 0) -> bool:
 # -- movements
 
 
-def owners_of(place: Place, side: Row) -> list[Row]:
+def owners_of(partition: TopicPartition, side: Row) -> list[Row]:
     """Return the members that hold a partition, in record order."""
-    return [member for member in side["members"] if place in side["held"][member["member_id"]]]
+    return [member for member in side["members"] if partition in side["held"][member["member_id"]]]
 
 
-def movements(before: Row | None, now: Row, withheld: dict[Place, Row]) -> tuple[list[Row], list[Place], dict[Place, Row]]:
+def movements(
+    before: Row | None, now: Row, withheld: dict[TopicPartition, Row]
+) -> tuple[list[Row], list[TopicPartition], dict[TopicPartition, Row]]:
     """Return the movements of every partition, the retained ones, and what is withheld now.
 
     Args:
@@ -102,45 +104,47 @@ def movements(before: Row | None, now: Row, withheld: dict[Place, Row]) -> tuple
     """
     moved, retained, withheld_now = [], [], {}
     sides = [now] if before is None else [before, now]
-    every = {place for side in sides for held in side["held"].values() for place in held} | set(withheld)
+    every = {partition for side in sides for held in side["held"].values() for partition in held} | set(withheld)
     claimed = _withheld_by_claims(now) if before is None else {}  # what a log that begins with it tells of the generation before
     every |= set(claimed)
     before_generation = None if before is None else before["generation"]
-    for place in sorted(every):
-        previous = [] if before is None else owners_of(place, before)
-        current = owners_of(place, now)
-        was_recreated = before is not None and _id_changed(place[0], before["topics"], now["topics"])
+    for partition in sorted(every):
+        previous = [] if before is None else owners_of(partition, before)
+        current = owners_of(partition, now)
+        was_recreated = before is not None and _id_changed(partition[0], before["topics"], now["topics"])
         if previous and current and was_recreated:
-            moved.append(_movement(place, None, current[0], before_generation, "gained", "topic_recreated"))
+            moved.append(_movement(partition, None, current[0], before_generation, "gained", "topic_recreated"))
         elif {owner(member) for member in previous} & {owner(member) for member in current}:
-            retained.append(place)
+            retained.append(partition)
         elif previous and current:
             kind = "revoked" if _is_member(previous[0], now) else "reassigned"
-            moved.append(_movement(place, previous[0], current[0], before_generation, kind, None))
+            moved.append(_movement(partition, previous[0], current[0], before_generation, kind, None))
         elif current:
-            last = None if was_recreated else withheld.get(place)
+            last = None if was_recreated else withheld.get(partition)
             if last is None:
-                moved.append(_movement(place, None, current[0], before_generation, "gained", "topic_recreated" if was_recreated else None))
+                moved.append(
+                    _movement(partition, None, current[0], before_generation, "gained", "topic_recreated" if was_recreated else None)
+                )
             else:
                 cause = "returned" if owner(last["member"]) in map(owner, current) else "handed_over"
-                moved.append(_movement(place, last["member"], current[0], last["generation"], "gained", cause))
+                moved.append(_movement(partition, last["member"], current[0], last["generation"], "gained", cause))
         elif previous:
-            cause = _cause_of_loss(place, previous[0], now)
+            cause = _cause_of_loss(partition, previous[0], now)
             kind = "lost" if _is_member(previous[0], now) else "orphaned"
-            moved.append(_movement(place, previous[0], None, before_generation, kind, cause))
+            moved.append(_movement(partition, previous[0], None, before_generation, kind, cause))
             if cause == "withheld":
-                withheld_now[place] = {"member": previous[0], "generation": before_generation}
-        elif exists(now["topics"], *place) and _has_subscriber(place[0], now):
-            withheld_now[place] = {**claimed, **withheld}[place]
+                withheld_now[partition] = {"member": previous[0], "generation": before_generation}
+        elif exists(now["topics"], *partition) and _has_subscriber(partition[0], now):
+            withheld_now[partition] = {**claimed, **withheld}[partition]
     return moved, retained, withheld_now
 
 
-def _withheld_by_claims(now: Row) -> dict[Place, Row]:
+def _withheld_by_claims(now: Row) -> dict[TopicPartition, Row]:
     """Return the partitions that members claim of a cooperative generation, with who claims them first."""
-    claims: dict[Place, Row] = {}
+    claims: dict[TopicPartition, Row] = {}
     for member in now["members"] if now["strategy"] == "cooperative-sticky" else ():
-        for place in now["claims"][member["member_id"]]:
-            claims.setdefault(place, {"member": member, "generation": member["owned_generation"]})
+        for partition in now["claims"][member["member_id"]]:
+            claims.setdefault(partition, {"member": member, "generation": member["owned_generation"]})
     return claims
 
 
@@ -157,23 +161,25 @@ def _has_subscriber(topic: str, side: Row) -> bool:
     return any(topic in member["topics"] for member in side["members"])
 
 
-def _cause_of_loss(place: Place, last: Row, now: Row) -> str:
-    is_subscribed = _has_subscriber(place[0], now)
-    is_known = is_subscribed or (place[0] in now["topics"] and not now["topics"][place[0]]["is_uncertain"])
-    if is_known and not exists(now["topics"], *place):
+def _cause_of_loss(partition: TopicPartition, last: Row, now: Row) -> str:
+    is_subscribed = _has_subscriber(partition[0], now)
+    is_known = is_subscribed or (partition[0] in now["topics"] and not now["topics"][partition[0]]["is_uncertain"])
+    if is_known and not exists(now["topics"], *partition):
         return "topic_deleted"
     if not is_subscribed:
         return "unsubscribed"
     claims = {claimed for member in now["members"] if owner(member) == owner(last) for claimed in now["claims"][member["member_id"]]}
-    if now["strategy"] in COOPERATIVE and place in claims:
+    if now["strategy"] in COOPERATIVE and partition in claims:
         return "withheld"
     return "left_out"
 
 
-def _movement(place: Place, previous: Row | None, current: Row | None, generation: int | None, kind: str, cause: str | None) -> Row:
+def _movement(
+    partition: TopicPartition, previous: Row | None, current: Row | None, generation: int | None, kind: str, cause: str | None
+) -> Row:
     return {
-        "topic": place[0],
-        "partition": place[1],
+        "topic": partition[0],
+        "partition": partition[1],
         "previous_generation": generation,
         "previous_member_id": None if previous is None else previous["member_id"],
         "member_id": None if current is None else current["member_id"],
@@ -182,7 +188,7 @@ def _movement(place: Place, previous: Row | None, current: Row | None, generatio
     }
 
 
-def movement_counts(moved: list[Row], retained: list[Place]) -> Row:
+def movement_counts(moved: list[Row], retained: list[TopicPartition]) -> Row:
     """Return the counts of each kind and cause, and of all movements."""
     kinds = [row["kind"] for row in moved]
     causes = [row["cause"] for row in moved]
@@ -206,7 +212,7 @@ def revocations(before: Row | None, now: Row) -> tuple[int, int]:
     for earlier, later in live_pairs(before, now) if before is not None else ():
         held, given = before["held"][earlier["member_id"]], now["held"][later["member_id"]]
         eager += len(held)
-        cooperative += len([place for place in held if place not in given])
+        cooperative += len([partition for partition in held if partition not in given])
     return eager, cooperative
 
 
@@ -226,7 +232,7 @@ def actual_revocations(before: Row | None, now: Row) -> tuple[int | None, bool |
         held, given = before["held"][earlier["member_id"]], now["held"][later["member_id"]]
         is_same = earlier["member_id"] == later["member_id"]
         gave_up_all = is_same and not now["claims"][later["member_id"]]
-        count += len(held) if gave_up_all else len([place for place in held if place not in given])
+        count += len(held) if gave_up_all else len([partition for partition in held if partition not in given])
         if is_same and held:
             claims_nothing.append(gave_up_all)
     return count, all(claims_nothing) if claims_nothing else None
@@ -240,7 +246,7 @@ def balance(now: Row) -> Row:
     topics, members = now["topics"], now["members"]
     subscribed = {topic for member in members for topic in member["topics"] if exists(topics, topic)}
     everything = [(topic, partition) for topic in sorted(subscribed) for partition in range(topics[topic]["partition_count"])]
-    owned = {place for held in now["held"].values() for place in held}
+    owned = {partition for held in now["held"].values() for partition in held}
     loads = [len(now["held"][member["member_id"]]) for member in members]
     mean = sum(loads) / len(loads) if loads else None
     differences = [abs(one - other) for one, other in combinations(loads, 2)]
@@ -250,8 +256,8 @@ def balance(now: Row) -> Row:
             1 for member in members if not now["held"][member["member_id"]] and any(exists(topics, topic) for topic in member["topics"])
         ),
         "partition_count": len(owned),
-        "unassigned_count": sum(1 for place in everything if not owners_of(place, now)),
-        "multiply_owned_count": sum(1 for place in owned if len(owners_of(place, now)) > 1),
+        "unassigned_count": sum(1 for partition in everything if not owners_of(partition, now)),
+        "multiply_owned_count": sum(1 for partition in owned if len(owners_of(partition, now)) > 1),
         "partitions_per_member_min": min(loads, default=None),
         "partitions_per_member_max": max(loads, default=None),
         "partitions_per_member_mean": mean,
@@ -265,7 +271,7 @@ def balance(now: Row) -> Row:
 
 def _skew(topic: str, now: Row) -> int:
     subscribers = [member["member_id"] for member in now["members"] if topic in member["topics"]]
-    loads = [len([place for place in now["held"][subscriber] if place[0] == topic]) for subscriber in subscribers]
+    loads = [len([partition for partition in now["held"][subscriber] if partition[0] == topic]) for subscriber in subscribers]
     return max(loads) - min(loads)
 
 
@@ -311,17 +317,17 @@ def compare(observed: Row, computed: Row) -> str:
     """Return the closest relation between two assignments: member id -> list of partitions."""
     members = sorted(set(observed) | set(computed))
     sides = [(observed.get(member, []), computed.get(member, [])) for member in members]
-    topics = {place[0] for pair in sides for held in pair for place in held}
+    topics = {partition[0] for pair in sides for held in pair for partition in held}
 
-    def of_topic(held: list[Place], topic: str) -> list[Place]:
-        return [place for place in held if place[0] == topic]
+    def of_topic(held: list[TopicPartition], topic: str) -> list[TopicPartition]:
+        return [partition for partition in held if partition[0] == topic]
 
     if all(of_topic(one, topic) == of_topic(two, topic) for one, two in sides for topic in topics):
         return "exact"
     if all(set(one) == set(two) for one, two in sides):
         return "equal_sets"
     loads = [sorted(map(len, column)) for column in zip(*sides, strict=True)]
-    union = [{place for held in column for place in held} for column in zip(*sides, strict=True)]
+    union = [{partition for held in column for partition in held} for column in zip(*sides, strict=True)]
     return "equal_balance" if loads[0] == loads[1] and union[0] == union[1] else "differs"
 
 

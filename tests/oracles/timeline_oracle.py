@@ -41,7 +41,7 @@ class Cause:
 
     what: str
     trigger: str
-    place: int | None
+    index: int | None
 
 
 def read(name: str) -> list[Row]:
@@ -81,28 +81,28 @@ class Recorder:
             if kind == "start":
                 causes += [] if causes else [Cause(f"first {what}", "group_created", 0)]
                 speaks_consumer = any(map(_is_consumer, live.values()))
-                place = self._arrival(group, client, at, generations, is_consumer=speaks_consumer or _is_consumer(action))
+                index = self._arrival(group, client, at, generations, is_consumer=speaks_consumer or _is_consumer(action))
                 instance = _property(action, "group.instance.id")
                 is_back = instance is not None and instance in instances
-                causes.append(Cause(what, "static_member_returned" if is_back else "member_joined", place))
+                causes.append(Cause(what, "static_member_returned" if is_back else "member_joined", index))
                 if live and _is_consumer(action) and not speaks_consumer:
                     causes.append(Cause(f"{what} speaks KIP-848", "upgraded_to_consumer", after))
                 live[client] = action
                 instances.add(instance)
                 chosen = _choice(live)
                 if strategy and chosen and chosen != strategy:
-                    causes.append(Cause(f"{what} supports {chosen} only", "strategy_changed", place))
+                    causes.append(Cause(f"{what} supports {chosen} only", "strategy_changed", index))
                 strategy = chosen
             elif kind in ("close", "kill_process"):
                 start = live.pop(client)
-                place = _first_after(generations, max([at, *self._reports(group, client, at)]))
-                is_bounce = self._is_bounce(start, at, place, generations)
-                causes.append(Cause(what, "static_member_returned" if is_bounce else "member_left", place))
-                last_leave = max(last_leave, -1 if place is None else place)
+                index = _first_after(generations, max([at, *self._reports(group, client, at)]))
+                is_bounce = self._is_bounce(start, at, index, generations)
+                causes.append(Cause(what, "static_member_returned" if is_bounce else "member_left", index))
+                last_leave = max(last_leave, -1 if index is None else index)
                 if not live and not is_bounce:
                     causes.append(Cause(f"{what}, the last", "group_emptied", last_leave))
                 elif _is_consumer(start) and not any(map(_is_consumer, live.values())):
-                    causes.append(Cause(f"{what}, the last of KIP-848", "downgraded_to_classic", _last_of_number(generations, place)))
+                    causes.append(Cause(f"{what}, the last of KIP-848", "downgraded_to_classic", _last_of_number(generations, index)))
             elif kind == "remove_members":
                 causes.append(Cause(f"{kind} {action['instance']}", "member_left", after))
             elif kind == "stall":
@@ -135,39 +135,39 @@ class Recorder:
                 return _reported(event, at, generations)
         return None
 
-    def _is_bounce(self, start: Row, at: int, place: int | None, generations: list[Generation]) -> bool:
+    def _is_bounce(self, start: Row, at: int, index: int | None, generations: list[Generation]) -> bool:
         """Return whether a static member that was closed is started again before any generation saw it leave."""
         instance = _property(start, "group.instance.id")
-        if instance is None or place is None:
+        if instance is None or index is None:
             return False
         return any(
             action["action"] == "start"
             and _property(action, "group.instance.id") == instance
             and action["group"] == start["group"]
-            and at < action["ts_ms"] <= generations[place].written_ms
+            and at < action["ts_ms"] <= generations[index].written_ms
             for action in self._actions
         )
 
 
 def _first_after(generations: list[Generation], at_ms: int) -> int | None:
     """Return the first generation after a moment; the empty ones with which groups begin are no rebalances."""
-    return next((place for place, one in enumerate(generations) if one.written_ms >= at_ms and one.generation > 0), None)
+    return next((index for index, one in enumerate(generations) if one.written_ms >= at_ms and one.generation > 0), None)
 
 
 def _reported(event: Row, since_ms: int, generations: list[Generation]) -> int | None:
     """Return the generation of a client's event; where the client does not tell, the last one written before it, if since then."""
     if event["generation"] is None:
-        places = [place for place, one in enumerate(generations) if since_ms <= one.written_ms <= event["ts_ms"] and one.generation > 0]
-        return max(places, default=_first_after(generations, since_ms))
-    of_number = [place for place, one in enumerate(generations) if one.generation == event["generation"]]
-    return next((place for place in of_number if generations[place].written_ms >= since_ms), None)
+        indices = [index for index, one in enumerate(generations) if since_ms <= one.written_ms <= event["ts_ms"] and one.generation > 0]
+        return max(indices, default=_first_after(generations, since_ms))
+    of_number = [index for index, one in enumerate(generations) if one.generation == event["generation"]]
+    return next((index for index in of_number if generations[index].written_ms >= since_ms), None)
 
 
-def _last_of_number(generations: list[Generation], place: int | None) -> int | None:
+def _last_of_number(generations: list[Generation], index: int | None) -> int | None:
     """Return the last snapshot with the number of one: a conversion repeats it."""
-    if place is None:
+    if index is None:
         return None
-    return max(other for other, one in enumerate(generations) if one.generation == generations[place].generation)
+    return max(other for other, one in enumerate(generations) if one.generation == generations[index].generation)
 
 
 def _property(start: Row, name: str) -> str | None:

@@ -40,7 +40,7 @@ class History:
         for row in of_group("solutions"):
             self.solutions[row["position"]].append(row)
         for row in of_group("assignments"):
-            self.lists[row["position"], row["basis"], row["strategy"]][row["member_id"]] = oracle.places(row["partitions"])
+            self.lists[row["position"], row["basis"], row["strategy"]][row["member_id"]] = oracle.partitions_of(row["partitions"])
 
     def side(self, snapshot: Row, solution: Row) -> Row | None:
         """Return one solution with its snapshot, None without an assignment."""
@@ -54,7 +54,9 @@ class History:
             "group_type": snapshot["group_type"],
             "members": snapshot["members"],
             "held": {member["member_id"]: set(lists[member["member_id"]]) for member in snapshot["members"]},
-            "claims": {member["member_id"]: [] if is_own_history else oracle.places(member["owned"]) for member in snapshot["members"]},
+            "claims": {
+                member["member_id"]: [] if is_own_history else oracle.partitions_of(member["owned"]) for member in snapshot["members"]
+            },
             "topics": self.topics[solution["topics_hash"]],
         }
 
@@ -76,9 +78,9 @@ def audit_group(history: History) -> Iterator[tuple[tuple, Row, list[Row] | None
     before: Row | None = None
     last: dict[str, Row] = {}
     withheld: dict = {}
-    for place, snapshot in enumerate(history.snapshots):
-        is_first = snapshot["position"] == incarnations[place]
-        before = None if is_first else history.snapshots[place - 1]
+    for index, snapshot in enumerate(history.snapshots):
+        is_first = snapshot["position"] == incarnations[index]
+        before = None if is_first else history.snapshots[index - 1]
         if is_first:
             last, withheld = {}, {}
         is_new = snapshot["group_type"] == "consumer" and snapshot["generation"] <= 2
@@ -88,7 +90,7 @@ def audit_group(history: History) -> Iterator[tuple[tuple, Row, list[Row] | None
         follows = before is not None and not is_rewrite
         follows = follows and oracle.is_follow_up(before, history.topics_of(before), snapshot, history.topics_of(snapshot))
         common = {
-            "incarnation": incarnations[place],
+            "incarnation": incarnations[index],
             "is_rewrite": is_rewrite,
             "has_predecessor": is_known,
             "is_follow_up": follows,
@@ -150,7 +152,7 @@ def _bounds(now: Row, before: Row | None, withheld: dict, compared: Row, is_rewr
 def _compare(solution: Row, now: Row, before: Row | None, withheld: dict, is_rewrite: bool, follows: bool) -> tuple[Row, list[Row], dict]:
     moved, retained, kept_back = oracle.movements(before, now, withheld)
     if is_rewrite:
-        moved, retained = [], sorted({place for held in now["held"].values() for place in held})
+        moved, retained = [], sorted({partition for held in now["held"].values() for partition in held})
     figures = oracle.movement_counts(moved, retained)
     eager, cooperative = oracle.revocations(before, now)
     actual, is_eager = oracle.actual_revocations(before, now) if solution["basis"] == "observed" else (None, None)
@@ -217,11 +219,11 @@ def test_every_pause_ends_with_the_next_generation(
     observed = [(key[:2], figures) for key, (figures, _) in expected.items() if key[2] == "observed"]
     generations = sorted(observed, key=lambda one: one[0])
     wanted = {}
-    for (place, figures), (next_place, following) in zip(generations, [*generations[1:], (("", 0), {})], strict=True):
-        goes_on = place[0] == next_place[0] and following["incarnation"] == figures["incarnation"] and following["has_predecessor"]
-        length = round((times[next_place] - times[place]).total_seconds() * 1000) if goes_on else None
+    for (key, figures), (next_key, following) in zip(generations, [*generations[1:], (("", 0), {})], strict=True):
+        goes_on = key[0] == next_key[0] and following["incarnation"] == figures["incarnation"] and following["has_predecessor"]
+        length = round((times[next_key] - times[key]).total_seconds() * 1000) if goes_on else None
         pause = figures["unassigned_count"] * length if goes_on else None
-        wanted[place] = (length if goes_on and following["is_follow_up"] else None, pause if figures["unassigned_count"] else 0)
+        wanted[key] = (length if goes_on and following["is_follow_up"] else None, pause if figures["unassigned_count"] else 0)
     assert sum(1 for follow_up, _ in wanted.values() if follow_up) > 20 and sum(1 for _, pause in wanted.values() if pause) > 20
     for row in tables["generation_audits"]:
         lengths = (None, None) if row["basis"] != "observed" else wanted[row["group_id"], row["position"]]
@@ -234,13 +236,13 @@ def test_every_verdict_is_the_oracles(tables: dict[str, list[Row]]) -> None:
         audits[row["group_id"], row["position"]].append(row)
     group_types = {(row["group_id"], row["position"]): row["group_type"] for row in tables["subscription_snapshots"]}
     different, verdicts = [], set()
-    for place, rows_of_place in audits.items():
-        for row in rows_of_place:
-            wanted = oracle.verdict(row, rows_of_place, group_types[place])
+    for key, rows_of_key in audits.items():
+        for row in rows_of_key:
+            wanted = oracle.verdict(row, rows_of_key, group_types[key])
             found = tuple(row[name] for name in ("verdict", "better_strategy", "better_gain"))
             verdicts.add(found[0])
             if any(_differs(*pair) for pair in zip(wanted, found, strict=True)):
-                different.append((place, wanted, found))
+                different.append((key, wanted, found))
     assert different == []
     assert verdicts == {None, "inherent", "better_elsewhere", "unexpected"}
 
@@ -277,8 +279,8 @@ def _cannot_be_compared(history: History, snapshot: Row, recomputed: Row) -> boo
     topics = history.topics_of(snapshot)
     is_inferred = any(topics[topic]["basis"] == "inferred" for member in snapshot["members"] for topic in member["topics"])
     is_ours = recomputed["strategy"] in OURS and recomputed["status"] in RESULT_STATUSES
-    place = history.snapshots.index(snapshot)
-    turned = place > 0 and history.snapshots[place - 1]["group_type"] != snapshot["group_type"] and snapshot["is_conversion"]
+    index = history.snapshots.index(snapshot)
+    turned = index > 0 and history.snapshots[index - 1]["group_type"] != snapshot["group_type"] and snapshot["is_conversion"]
     return is_inferred or not is_ours or turned
 
 

@@ -168,9 +168,9 @@ def hostile_captures(folder: Path) -> Path:
     ]
     folder.mkdir()
     with (folder / "records.jsonl").open("w") as lines:
-        for place, (key, content) in enumerate(contents, 1):
+        for log_offset, (key, content) in enumerate(contents, 1):
             key_and_value = {"key_b64": base64.b64encode(key).decode(), "value_b64": base64.b64encode(content).decode()}
-            lines.write(json.dumps({"partition": 1, "offset": place, "timestamp_ms": at_ms + place, **key_and_value}) + "\n")
+            lines.write(json.dumps({"partition": 1, "offset": log_offset, "timestamp_ms": at_ms + log_offset, **key_and_value}) + "\n")
         last = {
             "partition": 1,
             "offset": 2**63 - 1,
@@ -324,8 +324,8 @@ def test_fail_on_publishes_first(failed_run, demo_warehouse: Path, tmp_path: Pat
     assert expected.keys() == {"info", "warning"}
     for _ in range(2):  # a scheduler that tries again is told the same
         code, line = failed_run(*asked)
-        expected_line = f"evenkeel: published, but {expected['warning']} findings are of severity warning or above (--fail-on)"
-        assert (code, line) == (4, expected_line)
+        text = f"published, but {expected['warning']} findings are of severity warning or above (--fail-on); see the table findings"
+        assert (code, line) == (4, f"evenkeel: {text}")
     (run,) = rows(warehouse, "runs")
     assert run["status"] == "published"
     assert Counter(row["severity"] for row in rows(warehouse, "findings")) == expected

@@ -24,7 +24,7 @@ STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 def grouped(assignment: Assignment) -> Assignment:
     """Return an assignment as records and tables hold it: a member's partitions topic by topic."""
     return {
-        member_id: tuple(place for topic in dict.fromkeys(topic for topic, _ in held) for place in held if place[0] == topic)
+        member_id: tuple(partition for topic in dict.fromkeys(topic for topic, _ in held) for partition in held if partition[0] == topic)
         for member_id, held in assignment.items()
     }
 

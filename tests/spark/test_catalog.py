@@ -110,7 +110,9 @@ def test_written_tables_of_a_schema_without_runs_are_left_alone(spark: SparkSess
     warehouse = Warehouse(spark, schema)
     spark.sql(create_statement(TABLES["findings"], f"{schema}.findings"))
     spark.sql(f"INSERT INTO {schema}.findings (group_id) VALUES ('g')")
-    with pytest.raises(WarehouseDamagedError, match=r"evenkeel_test\.runs: found no commit in the Delta log, although runs have written findings;"):
+    with pytest.raises(
+        WarehouseDamagedError, match=r"evenkeel_test\.runs: found no commit in the Delta log, although runs have written findings;"
+    ):
         warehouse.create()
     assert not warehouse.exists()
     assert [row["tableName"] for row in spark.sql(f"SHOW TABLES IN {schema}").collect()] == ["findings"]

@@ -84,15 +84,15 @@ def test_tables_are_those_of_sorted_arrival(warehouse: Path, demo_warehouse: Pat
 
 def test_only_generations_after_the_checkpoint_are_computed_again(warehouse: Path, late: set[tuple[int, int]]) -> None:
     checkpoints = {key: redone_after(snapshots, late) for key, snapshots in snapshots_by_group(warehouse).items()}
-    kinds = [None if place is None else place < 0 for place in checkpoints.values()]
+    kinds = [None if position is None else position < 0 for position in checkpoints.values()]
     assert min(kinds.count(None), kinds.count(True), kinds.count(False)) > 3, "untouched, from the beginning, from a checkpoint"
     for name in ("solutions", "assignments", "generation_audits", "movements", "findings"):
         for row in rows(warehouse, name):
-            place = checkpoints[group_of(row)]
-            if name == "generation_audits" and row["basis"] == "observed" and row["position"] == place:
+            position = checkpoints[group_of(row)]
+            if name == "generation_audits" and row["basis"] == "observed" and row["position"] == position:
                 continue  # when its follow-up and its pause ended is told by the generation behind it, which is another one now
-            expected = 1 if place is None or row["position"] <= place else 2
-            assert row["run_sequence"] == expected, f"{name}: {row['group_id']} at {row['position']}, redone behind {place}"
+            expected = 1 if position is None or row["position"] <= position else 2
+            assert row["run_sequence"] == expected, f"{name}: {row['group_id']} at {row['position']}, redone behind {position}"
 
 
 def test_stored_states_equal_those_of_sorted_arrival(warehouse: Path) -> None:

@@ -143,17 +143,17 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
     def of_all(part: int) -> list[Row]:
         return [{**row, "cluster_id": name} for name, case in CASES.items() for row in case[part]]
 
-    places = [{"source": "consumer-offsets", **row} for row in of_all(0)]
+    commit_rows = [{"source": "consumer-offsets", **row} for row in of_all(0)]
     key = ("cluster_id", "group_id", "generation", "observed_at", "position")
-    audits = [{**{name: row[name] for name in key}, "basis": basis} for row in places for basis in ("observed", "recomputed")]
+    audits = [{**{name: row[name] for name in key}, "basis": basis} for row in commit_rows for basis in ("observed", "recomputed")]
     given = [
         {**{name: row[name] for name in key}, "basis": basis, "member_id": member["member_id"], "partitions": member["assigned"]}
-        for row in places
+        for row in commit_rows
         for member in row["members"]
         for basis in ("observed", "counterfactual")
     ]
     facts = commit_facts(
-        newest_generations(frame(spark, GENERATION_AUDITS.schema, audits), snapshots(spark, *places)),
+        newest_generations(frame(spark, GENERATION_AUDITS.schema, audits), snapshots(spark, *commit_rows)),
         frame(spark, ASSIGNMENTS.schema, given),
         all_commits(spark, of_all(1)),
         looks(spark, *of_all(2)),

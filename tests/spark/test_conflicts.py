@@ -61,9 +61,11 @@ def folded(partition: int, *values: dict[str, list[int]]) -> list[Row]:
 def sound() -> list[Row]:
     """Return what all of the captures have: of each group a beginning and an end."""
     log = [
-        generation(place, offset, f"g{place}", offset, a=[0], **more) for place in range(8) for offset, more in ((1, {}), (2, {"b": [1]}))
+        generation(number, offset, f"g{number}", offset, a=[0], **more)
+        for number in range(8)
+        for offset, more in ((1, {}), (2, {"b": [1]}))
     ]
-    log += [generation(place, 6, f"g{place}", 3, a=[0]) for place in range(7)]
+    log += [generation(number, 6, f"g{number}", 3, a=[0]) for number in range(7)]
     log += [generation(first + number, 1, f"{name}{first}", 1, a=[0]) for first in range(20, 32, 2) for number, name in enumerate("ab")]
     return [*log, *folded(9, {"t": [0, 1]}, {"t": [0]})]
 
@@ -79,9 +81,9 @@ CONTESTED = [
     *([generation(9, 7, "g", 9, a=[0])], [raw(9, 7, records.group_key("g", 6), None)], [commit(9, 7, "g", 0, 1)]),  # at a target epoch
     *([raw(9, 2, folded(9, {"t": [0]})[2]["key"], None)], [], []),  # at a target
     *(
-        [generation(place, 4, f"{name}{first}", 5, a=[0])]
+        [generation(number, 4, f"{name}{first}", 5, a=[0])]
         for first in range(20, 32, 2)  # chains: the second is at the first one's place, and at the third one's offset of its group
-        for place, name in ((first, "a"), (first, "b"), (first + 1, "b"))
+        for number, name in ((first, "a"), (first, "b"), (first + 1, "b"))
     ),
 ]
 """Of each place three contents, one a capture."""
@@ -98,7 +100,7 @@ def contested(tmp_path_factory: pytest.TempPathFactory) -> list[list[Path]]:
     """Three captures of which no two hold the same at the contested places, nor the same id of the topic."""
     folder, captures = tmp_path_factory.mktemp("contested"), []
     for number, topic_id in enumerate(TOPIC_IDS.values()):
-        of_capture = [row for place in CONTESTED[number::3] for row in place]
+        of_capture = [row for rows_there in CONTESTED[number::3] for row in rows_there]
         log = written(folder / f"{number}.parquet", *sound(), *of_capture)
         captures.append([log, written_text(folder / f"{number}.jsonl", look(0, topic_id, t=[None, None]))])
     return captures
@@ -125,8 +127,8 @@ def test_conflicts_of_all_kinds_of_records_give_equal_tables_in_any_order(
         positions.setdefault(row["group_id"], []).append(row["position"])
     # Behind the place where there is a generation, else the last; of the groups whose records stayed, and of those whose did not.
     expected_conflicts = {
-        (group, min((position for position in positions[group] if position >= place), default=max(positions[group])))
-        for group, place in CONTENDERS
+        (group, min((position for position in positions[group] if position >= position_of_conflict), default=max(positions[group])))
+        for group, position_of_conflict in CONTENDERS
         if group in positions
     }
     assert disputed == expected_conflicts and {group for group, _ in expected_conflicts} >= {

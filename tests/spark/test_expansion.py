@@ -24,9 +24,9 @@ def kept(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse whose settings keep the rows of every solution; as rows they do not take the way through bytes."""
     folder = tmp_path_factory.mktemp("expansion")
     (folder / "settings.yaml").write_text("assign: {keep_counterfactuals: true}\n")
-    place = ("--warehouse", folder / "warehouse", "--config", folder / "settings.yaml")
-    assert make_tables("land", *place, "--input", few(folder, "records.parquet", 0, 8), LOOKS) == 0
-    assert make_tables("assign", *place) == 0
+    options = ("--warehouse", folder / "warehouse", "--config", folder / "settings.yaml")
+    assert make_tables("land", *options, "--input", few(folder, "records.parquet", 0, 8), LOOKS) == 0
+    assert make_tables("assign", *options) == 0
     return folder / "warehouse"
 
 

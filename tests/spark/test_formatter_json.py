@@ -157,9 +157,9 @@ def test_tombstone_gets_its_position_in_any_partial_capture(name: str, in_parts:
     in_turn, at_once = in_parts
     assert_equal_warehouses(in_turn, at_once)
     snapshots = sorted(of_group(in_turn, "subscription_snapshots"), key=lambda row: row["joined_at"])
-    assert [row["position"] for row in snapshots] == [place for place, letter in enumerate(log) if letter != "+"]
+    assert [row["position"] for row in snapshots] == [index for index, letter in enumerate(log) if letter != "+"]
     ends = sorted(row["offset"] for row in of_group(in_turn, "group_records"))
-    assert ends == [place for place, letter in enumerate(log) if letter == "+"]
+    assert ends == [index for index, letter in enumerate(log) if letter == "+"]
     assert len({row["incarnation"] for row in snapshots}) == 1 + len(ends)
 
 

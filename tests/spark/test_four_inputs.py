@@ -42,11 +42,11 @@ def write_look(folder: Path, number: int) -> tuple[Path, str]:
         recorded = [json.loads(line) for line in file][number]
     look = admin_looks()[number]
     assert recorded["snapshot"] == look["snapshot"]
-    place = folder / str(number)
-    place.mkdir()
+    text_folder = folder / str(number)
+    text_folder.mkdir()
     for name, text in recorded["texts"].items():
-        (place / f"{name}.txt").write_text(text, encoding="utf-8")
-    return place, datetime.fromtimestamp(look["from_ms"] / 1000, timezone.utc).isoformat()
+        (text_folder / f"{name}.txt").write_text(text, encoding="utf-8")
+    return text_folder, datetime.fromtimestamp(look["from_ms"] / 1000, timezone.utc).isoformat()
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_described_groups_are_the_admin_clients(snapshots: Path, described: Path
     snapshot_held, printed = held_by_position(snapshots), held_by_position(described)
     times = {admin_looks()[number]["from_ms"] for number in LOOKED_AT}
     assert len(printed) > 35 and len({group for group, _ in printed}) > 20
-    assert printed == {place: found for place, found in snapshot_held.items() if place[1] in times}
+    assert printed == {key: found for key, found in snapshot_held.items() if key[1] in times}
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_described_commits_are_the_admin_clients(snapshots: Path, described: Pat
     times = {admin_looks()[number]["from_ms"] for number in LOOKED_AT}
     printed = commits(described)
     assert len(printed) > 40
-    assert printed == {place: offset for place, offset in commits(snapshots).items() if place[-1] in times}
+    assert printed == {key: offset for key, offset in commits(snapshots).items() if key[-1] in times}
 
 
 @pytest.mark.slow

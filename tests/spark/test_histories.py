@@ -33,13 +33,13 @@ def numbers(spark: SparkSession, *looks: tuple[int, str, int | None], retained_f
         {
             "cluster_id": "c",
             "group_id": "g",
-            "position": place,
+            "position": position,
             "fingerprint": content,
             "generation": number,
             "is_generation_inferred": True,
         }
-        | {"observed_month": date(2026, 2 if place >= 100 else 1, 1)}
-        for place, content, number in looks
+        | {"observed_month": date(2026, 2 if position >= 100 else 1, 1)}
+        for position, content, number in looks
     ]
     known = {"cluster_id": "c", "group_id": "g", "position": 50, "fingerprint": "z", "generation": 70, "is_generation_inferred": False}
     numbered = number_generations(snapshots(spark, *reversed(shown), known), retained_from).orderBy("position").collect()
@@ -88,12 +88,14 @@ def incarnations(spark: SparkSession, groups: Mapping[str, Sequence[Event]]) -> 
     """
     events = [(group, *event) for group, of_group in groups.items() for event in of_group]
     alive = [
-        {"position": place, "generation": number, "state": "Stable" if text == "consumer" else text}
+        {"position": position, "generation": number, "state": "Stable" if text == "consumer" else text}
         | {"cluster_id": "c", "group_id": group, "group_type": "consumer" if text == "consumer" else "classic"}
-        for group, place, number, text in events
+        for group, position, number, text in events
         if number is not None
     ]
-    ended = [("c", group, place, int(text.rstrip("+")), text.endswith("+")) for group, place, number, text in events if number is None]
+    ended = [
+        ("c", group, position, int(text.rstrip("+")), text.endswith("+")) for group, position, number, text in events if number is None
+    ]
     named = assign_incarnations(snapshots(spark, *alive), spark.createDataFrame(ended, ENDS)).collect()
     found: dict[str, list[tuple[int, bool]]] = {group: [] for group in groups}
     for row in sorted(named, key=lambda row: row["position"]):
@@ -249,10 +251,10 @@ def test_conflict_is_marked_on_the_next_snapshot(spark: SparkSession) -> None:
     """Each case in a cluster of its own, beside a group that nobody disputes."""
     keys = [{"cluster_id": name, "position": position} for name in DISPUTES for position in (2, 5, 8)]
     unmarked = snapshots(spark, *[snapshot_row(group, 1, **key) for key in keys for group in "gh"])
-    places = [(name, "g", place) for name, (places, _) in DISPUTES.items() for place in places]
-    found = spark.createDataFrame(places, "cluster_id string, group_id string, position bigint")
+    positions = [(name, "g", position) for name, (positions, _) in DISPUTES.items() for position in positions]
+    found = spark.createDataFrame(positions, "cluster_id string, group_id string, position bigint")
     marked = mark_conflicts(unmarked.drop("has_conflict"), found).where("has_conflict").collect()
-    expected = [(name, "g", place) for name, (_, carriers) in DISPUTES.items() for place in carriers]
+    expected = [(name, "g", position) for name, (_, carriers) in DISPUTES.items() for position in carriers]
     assert sorted((row["cluster_id"], row["group_id"], row["position"]) for row in marked) == sorted(expected)
 
 

@@ -201,7 +201,7 @@ def test_quarantine_keeps_each_content_of_a_line_once(spark: SparkSession) -> No
         ("f line 2", "quarantined", True, "truncated"),
     ]
     again = settled(spark, *rows, bad("f line 2", "r"), quarantined=kept(spark, *rows))
-    assert [place for place, _, is_new, _ in again if is_new] == ["f line 2"]
+    assert [position for position, _, is_new, _ in again if is_new] == ["f line 2"]
 
 
 def test_skipped_records_are_written_nowhere(spark: SparkSession) -> None:

@@ -47,7 +47,7 @@ def test_every_plug_in_has_its_row_and_status(warehouse: Path) -> None:
     ]
     assert {(row["strategy"], row["status"]) for row in solutions} == {("range", "solved"), *STATUSES.items()}
     by_place = {(row["position"], row["strategy"]): row["detail"] for row in solutions}
-    hanging = [by_place[place] for place in sorted(by_place) if place[1] == plug_ins.path_of(plug_ins.hang)]
+    hanging = [by_place[key] for key in sorted(by_place) if key[1] == plug_ins.path_of(plug_ins.hang)]
     assert hanging[0] == "no answer within 1 s"
     assert set(hanging[1:]) == {"not called: an earlier call gave no answer within 1 s"}
 

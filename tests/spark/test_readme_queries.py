@@ -57,8 +57,8 @@ def test_unbalanced_query_lists_groups_by_their_newest_settled_generation(
     assert {row.group_id: row.verdict for row in found} == {name: row["verdict"] for name, row in expected.items()}
     assert {row.verdict for row in found} > {"inherent"}
     for row in found:
-        place = expected[row.group_id]["position"]
-        alike = [audit for audit in audits if (audit["group_id"], audit["position"]) == (row.group_id, place)]
+        position = expected[row.group_id]["position"]
+        alike = [audit for audit in audits if (audit["group_id"], audit["position"]) == (row.group_id, position)]
         others = {audit["strategy"]: audit["imbalance_ratio"] for audit in alike if audit["basis"] == "counterfactual"}
         assert row.imbalance_ratios == others and len(others) >= 4
         if row.better_strategy:
@@ -98,8 +98,8 @@ def test_resume_query_counts_partitions_by_resume_outcome(ask: Ask, demo_warehou
     for row in moved:
         if row["committed_at"] is not None:
             since = (row["observed_at"] - row["committed_at"]).total_seconds()
-            place = (row["group_id"], row["resume_outcome"])
-            longest[place] = max(longest[place], int(since))
+            key = (row["group_id"], row["resume_outcome"])
+            longest[key] = max(longest[key], int(since))
     assert {
         (row.group_id, row.resume_outcome): row.longest_since_commit_s for row in found if row.longest_since_commit_s is not None
     } == longest

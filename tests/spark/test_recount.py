@@ -37,25 +37,25 @@ def drawn(chance: random.Random, strategy: str) -> tuple[GroupProblem, Given]:
         members.append(Member(f"m{number}", subscribed, owned=tuple(claimed[number::count])))
     problem = GroupProblem(topics, tuple(members))
     try:
-        given = {owner: list(places) for owner, places in assign(strategy, problem).items()} if strategy in BUILT_IN else {}
+        given = {owner: list(partitions) for owner, partitions in assign(strategy, problem).items()} if strategy in BUILT_IN else {}
     except NoResultError:
         given = {}
     given = {member.member_id: given.get(member.member_id, []) for member in members}
     for _ in range(chance.choice([0, 0, 1, 2, 5])):
-        owner, place = chance.choice([*given, "stranger"]), chance.choice([*everything, ("a", 9), ("nowhere", 0)])
-        for places in given.values() if chance.random() < 0.8 else ():
-            if place in places:
-                places.remove(place)
-        given.setdefault(owner, []).append(place)
-    for places in given.values():
-        if places and chance.random() < 0.1:
-            places.pop()
+        owner, partition = chance.choice([*given, "stranger"]), chance.choice([*everything, ("a", 9), ("nowhere", 0)])
+        for partitions in given.values() if chance.random() < 0.8 else ():
+            if partition in partitions:
+                partitions.remove(partition)
+        given.setdefault(owner, []).append(partition)
+    for partitions in given.values():
+        if partitions and chance.random() < 0.1:
+            partitions.pop()
     return problem, given
 
 
-def entries(places: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+def entries(partitions: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
     by_topic: defaultdict[str, list[int]] = defaultdict(list)
-    for topic, partition in places:
+    for topic, partition in partitions:
         by_topic[topic].append(partition)
     return [{"topic": topic, "partitions": partitions} for topic, partitions in by_topic.items()]
 
@@ -71,7 +71,7 @@ def test_violations_are_counted_alike(spark: SparkSession) -> None:
         texts = violations(problem, given, strategy)
         codes.update({text.split()[0] for text in texts})
         audits.append((*key, "observed", strategy, "solved", list(texts)))
-        assignments += [(*key, "observed", strategy, owner, entries(places)) for owner, places in given.items()]
+        assignments += [(*key, "observed", strategy, owner, entries(partitions)) for owner, partitions in given.items()]
         members = [{"member_id": one.member_id, "topics": list(one.topics), "owned": entries(one.owned)} for one in problem.members]
         sizes = [{"topic": name, "topic_size": topic.partition_count} for name, topic in problem.topics.items()]
         problems.append((*key, members, sizes))

@@ -40,8 +40,8 @@ def is_orders() -> Column:
 
 def frame(spark: SparkSession, spec: TableSpec, *given: dict[str, Any]) -> DataFrame:
     """A frame of a table's shape: columns that a row does not name are those of one place, or null."""
-    place = {"cluster_id": "prod", "group_id": "orders", "generation": 1, "observed_at": AT, "position": 10, "basis": "observed"}
-    return spark.createDataFrame([tuple((place | row).get(name) for name in spec.schema.names) for row in given], spec.schema)
+    key = {"cluster_id": "prod", "group_id": "orders", "generation": 1, "observed_at": AT, "position": 10, "basis": "observed"}
+    return spark.createDataFrame([tuple((key | row).get(name) for name in spec.schema.names) for row in given], spec.schema)
 
 
 def collected(frame: DataFrame) -> list[dict[str, Any]]:
@@ -171,11 +171,11 @@ def test_tallies_keep_worst_groups_apart_and_carry_their_newest_generations(spar
 def test_tallies_of_different_generations_are_marked(spark: SparkSession) -> None:
     """Also where there are as many: a group whose assignor changed half way has as many generations of the one as of the other."""
     held = {"basis": "counterfactual", "member_count": 2}
-    places = [{"position": position, "group_id": group} for group in ("orders", "other") for position in (10, 11)]
+    keys = [{"position": position, "group_id": group} for group in ("orders", "other") for position in (10, 11)]
     audits = frame(
         spark,
         GENERATION_AUDITS,
-        *(place | {**held, "strategy": strategy} for place in places for strategy in ("range", "sticky")),
+        *(key | {**held, "strategy": strategy} for key in keys for strategy in ("range", "sticky")),
         *({"position": position, **held, "strategy": "uniform"} for position in (10, 11)),
         *({"position": position, **held, "strategy": "server-range"} for position in (11, 12)),
         {"position": 13, **held, "strategy": "sticky", "member_count": 0},

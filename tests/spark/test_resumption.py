@@ -24,18 +24,18 @@ from tests.oracles import resume_oracle
 
 Row = dict[str, Any]
 GROUP = {"cluster_id": "c", "group_id": "g"}
-PLACE = {**GROUP, "topic": "t", "partition": 0}
+PARTITION = {**GROUP, "topic": "t", "partition": 0}
 
 
 def movement(at: int, **changes: Any) -> Row:
     """Return a movement whose position and time are both ``at``."""
-    return {**PLACE, "generation": 1, "position": at, "observed_at": moment(at), "basis": "observed", "member_id": "m", **changes}
+    return {**PARTITION, "generation": 1, "position": at, "observed_at": moment(at), "basis": "observed", "member_id": "m", **changes}
 
 
 def commit(at: int, offset: int | None, **changes: Any) -> Row:
     row = {"position": at, "observed_at": moment(at), "committed_at": None if offset is None else moment(at), "run_sequence": 1}
     row |= {"committed_offset": offset, "is_deleted": offset is None, "is_uncertain": None, "source": "consumer-offsets"}
-    return {**PLACE, **row, **changes}
+    return {**PARTITION, **row, **changes}
 
 
 def look(at: int, begin: int, end: int, **changes: Any) -> Row:
@@ -208,7 +208,7 @@ def oracles(movements: list[Row], commits: list[Row], looks: list[Row]) -> list[
     return [
         resume_oracle.resume(
             row,
-            [other for other in commits if all(other[name] == row[name] for name in PLACE)],
+            [other for other in commits if all(other[name] == row[name] for name in PARTITION)],
             [other for other in looks if other["topic"] == row["topic"]],
             is_complete=is_complete(row["group_id"]),
         )
@@ -262,7 +262,7 @@ def test_every_movement_of_the_capture_resumes_as_the_oracle_says(demo_warehouse
     complete = {row["group_id"] for row in rows(demo_warehouse, "subscription_snapshots") if row["offsets_partition"] in begun}
     different = []
     for row in movements:
-        of_partition = [other for other in commits if all(other[name] == row[name] for name in ("cluster_id", *list(PLACE)[1:]))]
+        of_partition = [other for other in commits if all(other[name] == row[name] for name in ("cluster_id", *list(PARTITION)[1:]))]
         of_topic = [other for other in looks if other["topic"] == row["topic"]]
         wanted = resume_oracle.resume(row, of_partition, of_topic, is_complete=row["group_id"] in complete)
         found = tuple(row[name] for name in RESUME_COLUMNS)

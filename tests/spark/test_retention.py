@@ -27,7 +27,7 @@ def test_the_month_in_which_the_kept_days_begin_stays(days: int, expected: date)
 
 def history(
     spark: SparkSession,
-    places: list[tuple[int, date, int]],
+    generations: list[tuple[int, date, int]],
     unsettled: set[int],
     unread: list[int],
     *,
@@ -37,19 +37,25 @@ def history(
     """Return (needed_from, named, dropped_until, states_from) of one group.
 
     Args:
-        places: (position, month, incarnation) of its snapshots.
+        generations: (position, month, incarnation) of its snapshots.
         unsettled: positions at which something is withheld.
         unread: positions that have not been assigned or audited yet.
         empty: positions without members.
     """
-    rows = [snapshot_row("g", place, position=place, observed_month=month, incarnation=life) for place, month, life in places]
-    audited = [place for place, _, _ in places if is_audited and place not in unread]
+    rows = [snapshot_row("g", position, position=position, observed_month=month, incarnation=life) for position, month, life in generations]
+    audited = [position for position, _, _ in generations if is_audited and position not in unread]
     key = {"cluster_id": "c", "group_id": "g"}
     audits = [
-        {**key, "position": place, "basis": "observed", "is_settled": place not in unsettled, "member_count": int(place not in empty)}
-        for place in audited
+        {
+            **key,
+            "position": position,
+            "basis": "observed",
+            "is_settled": position not in unsettled,
+            "member_count": int(position not in empty),
+        }
+        for position in audited
     ]
-    fresh = spark.createDataFrame([("c", "g", place) for place in unread], "cluster_id string, group_id string, position bigint")
+    fresh = spark.createDataFrame([("c", "g", position) for position in unread], "cluster_id string, group_id string, position bigint")
     (row,) = kept_history(snapshots(spark, *rows), frame(spark, GENERATION_AUDITS.schema, audits), fresh, MIDDLE, NEW).collect()
     return row["needed_from"], row["named"], row["dropped_until"], row["states_from"]
 
@@ -58,7 +64,7 @@ ONE_LIFE = [(1, OLD, 1), (2, OLD, 1), (3, OLD, 1), (4, MIDDLE, 1), (5, NEW, 1), 
 
 
 @pytest.mark.parametrize(
-    ("places", "unsettled", "unread", "expected"),
+    ("generations", "unsettled", "unread", "expected"),
     [
         pytest.param(ONE_LIFE, set(), [], (6, [1], None, 5), id="the first of a life that goes on names it"),
         pytest.param(ONE_LIFE[:3], set(), [], (3, [1], None, 3), id="a group that has long been quiet keeps its last"),
@@ -74,9 +80,9 @@ ONE_LIFE = [(1, OLD, 1), (2, OLD, 1), (3, OLD, 1), (4, MIDDLE, 1), (5, NEW, 1), 
     ],
 )
 def test_retention_keeps_what_later_runs_need_of_a_group(
-    spark: SparkSession, places: list[tuple[int, date, int]], unsettled: set[int], unread: list[int], expected: tuple
+    spark: SparkSession, generations: list[tuple[int, date, int]], unsettled: set[int], unread: list[int], expected: tuple
 ) -> None:
-    assert history(spark, places, unsettled, unread) == expected
+    assert history(spark, generations, unsettled, unread) == expected
 
 
 def test_empty_group_keeps_its_last_generation_with_members(spark: SparkSession) -> None:
@@ -155,7 +161,9 @@ def test_retention_drops_superseded_group_records(spark: SparkSession, records: 
         }
 
     rows = [row(*record) for record in records]
-    rows += [row(100 + place, 8, b"v", **other) for place, other in enumerate(({"key": b"l"}, {"group_id": "h"}, {"cluster_id": "d"}))]
+    rows += [
+        row(100 + row_found, 8, b"v", **other) for row_found, other in enumerate(({"key": b"l"}, {"group_id": "h"}, {"cluster_id": "d"}))
+    ]
     rows += [row(200, records[0][1], b"v", observed_month=NEW), row(201, records[0][1], None, observed_month=NEW)]
     found = superseded_records(frame(spark, GROUP_RECORDS.schema, rows), MIDDLE).collect()
-    assert sorted(tuple(place) for place in found) == [("c", 3, offset, "g") for offset in expected]
+    assert sorted(tuple(row_found) for row_found in found) == [("c", 3, offset, "g") for offset in expected]

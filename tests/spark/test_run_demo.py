@@ -195,11 +195,11 @@ def test_exact_means_the_same_partitions_in_the_same_order(demo_warehouse: Path)
 
 def test_consumer_protocol_groups_are_reproduced_exactly(demo_warehouse: Path, snapshots: list[dict]) -> None:
     """All 32 targets, but for the one that the coordinator copied from the classic group it turned over."""
-    places = {(row["group_id"], row["position"]) for row in snapshots if row["group_type"] == "consumer" and row["members"]}
+    keys = {(row["group_id"], row["position"]) for row in snapshots if row["group_type"] == "consumer" and row["members"]}
     found = Counter(
         (row["strategy"], row["status"], row["conformance"])
         for row in rows(demo_warehouse, "solutions")
-        if row["basis"] == "recomputed" and (row["group_id"], row["position"]) in places
+        if row["basis"] == "recomputed" and (row["group_id"], row["position"]) in keys
     )
     assert found == {
         ("uniform", "solved", "exact"): 26,

@@ -167,8 +167,8 @@ def grouped(assignment: Assignment | None) -> dict[str, dict[str, list[int]]] | 
     if assignment is None:
         return None
     held: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in assignment}
-    for member_id, places in assignment.items():
-        for topic, partition in places:
+    for member_id, partitions in assignment.items():
+        for topic, partition in partitions:
             held[member_id].setdefault(topic, []).append(partition)
     return held
 
@@ -210,7 +210,7 @@ def test_topics_are_written_once_a_task(chunks: list[dict[str, Any]]) -> None:
 def test_missing_or_disordered_chunks_stop_the_run(
     chunks: list[dict[str, Any]], order: list[int], message: str, is_one_batch: bool
 ) -> None:
-    chosen = [chunks[place] for place in order]
+    chosen = [chunks[index] for index in order]
     with pytest.raises(GroupFailedError, match=f"cluster c, group g: {message}"):
         run(chosen) if is_one_batch else run(*[[chunk] for chunk in chosen])
 

@@ -36,17 +36,17 @@ def test_folders_and_hidden_files_do_not_count_as_stored_files(spark: SparkSessi
 
 
 def test_a_file_is_made_once(spark: SparkSession, tmp_path: Path) -> None:
-    place = f"file:{tmp_path}/new/a file"
-    assert [store_once(spark, place), store_once(spark, place)] == [True, False]
-    remove_stored(spark, place)
+    folder = f"file:{tmp_path}/new/a file"
+    assert [store_once(spark, folder), store_once(spark, folder)] == [True, False]
+    remove_stored(spark, folder)
     assert not Path(tmp_path, "new", "a file").exists()
-    assert store_once(spark, place)
+    assert store_once(spark, folder)
     remove_stored(spark, f"file:{tmp_path}/new")
     assert os.listdir(tmp_path) == []
 
 
 def test_claims_in_a_store_are_as_those_in_a_folder(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims_module, "local_folder", lambda place: None)
+    monkeypatch.setattr(claims_module, "local_folder", lambda folder: None)
     first, second = (FencingFiles(spark, f"file:{tmp_path}/claims") for _ in range(2))
     assert [first.make(1, AT), second.make(1, AT), first.make(2, AT)] == [True, False, True]
     assert [name for name in os.listdir(tmp_path / "claims") if not name.startswith(".")] == ["2.0"]

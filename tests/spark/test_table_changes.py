@@ -40,7 +40,7 @@ def records(spark: SparkSession, *rows: tuple[str | None, int]) -> DataFrame:
     return frame(spark, GROUP_RECORDS.schema, [{"cluster_id": "c", "group_id": group, "offset": offset} for group, offset in rows])
 
 
-def places(rows: DataFrame | None) -> list[tuple[str | None, int]]:
+def keys_of(rows: DataFrame | None) -> list[tuple[str | None, int]]:
     assert rows is not None
     return sorted(((row["group_id"], row["offset"]) for row in rows.collect()), key=repr)
 
@@ -74,17 +74,17 @@ def test_later_step_reads_the_planned_changes_of_earlier_steps(spark: SparkSessi
     ]
     for change, expected in zip(changes, steps, strict=True):
         tables = tables.after([change])
-        assert places(tables.read(NAME)) == sorted(expected, key=repr)
-    assert places(tables.appended(NAME)) == [("g", 1), ("g", 11), ("h", 5)]
-    assert places(warehouse.read(NAME)) == places(stored(spark).read(NAME))
+        assert keys_of(tables.read(NAME)) == sorted(expected, key=repr)
+    assert keys_of(tables.appended(NAME)) == [("g", 1), ("g", 11), ("h", 5)]
+    assert keys_of(warehouse.read(NAME)) == keys_of(stored(spark).read(NAME))
 
 
 def test_applied_changes_give_the_planned_table(spark: SparkSession, changes: list[TableChange]) -> None:
     """Also where all that comes is one commit behind all that goes."""
     warehouse = stored(spark)
-    expected = places(ChangedTables(warehouse).after(changes).read(NAME))
+    expected = keys_of(ChangedTables(warehouse).after(changes).read(NAME))
     done = apply_changes(warehouse, changes)
-    assert places(warehouse.read(NAME)) == expected
+    assert keys_of(warehouse.read(NAME)) == expected
     assert (done.deleted[NAME], done.appended[NAME], warehouse.commits) == (6, 3, 1)
 
 
@@ -93,4 +93,4 @@ def test_table_counts_as_empty_until_a_change_appends_rows(spark: SparkSession) 
     assert tables.is_empty(NAME) and tables.appended(NAME) is None
     tables = tables.after([TableChange(NAME, append=records(spark, ("g", 1)))])
     assert not tables.is_empty(NAME) and tables.is_empty(OFFSET_SNAPSHOTS.name)
-    assert places(tables.read(NAME)) == [("g", 1)]
+    assert keys_of(tables.read(NAME)) == [("g", 1)]

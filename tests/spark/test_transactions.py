@@ -114,7 +114,7 @@ def test_pieces_in_any_order_give_what_the_whole_gives(make_tables, tmp_path: Pa
     assert make_tables("land", "--warehouse", whole, "--input", written(tmp_path / "all.parquet", LOG)) == 0
     assert stored(whole) == UNCERTAIN
     for name, chosen in {"c": [7, 1, 0], "a": [2, 5], "b": [3, 4, 6]}.items():
-        part = written(tmp_path / f"{name}.parquet", [LOG[place] for place in chosen])
+        part = written(tmp_path / f"{name}.parquet", [LOG[index] for index in chosen])
         assert make_tables("land", "--warehouse", pieces, "--input", part) == 0
     assert_equal_warehouses(pieces, whole)
 

@@ -64,24 +64,24 @@ def causes(audits: dict[str, list[Row]]) -> dict[str, list[Cause]]:
 
 
 def test_every_cause_shows_in_a_generation(causes: dict[str, list[Cause]]) -> None:
-    assert [(group, cause.what) for group, of_group in causes.items() for cause in of_group if cause.place is None] == []
+    assert [(group, cause.what) for group, of_group in causes.items() for cause in of_group if cause.index is None] == []
     assert sum(map(len, causes.values())) > 400
 
 
 def test_every_recorded_cause_is_found_and_nothing_else(audits: dict[str, list[Row]], causes: dict[str, list[Cause]]) -> None:
-    recorded: Claims = {(group, cause.place, cause.trigger) for group, of_group in causes.items() for cause in of_group}
+    recorded: Claims = {(group, cause.index, cause.trigger) for group, of_group in causes.items() for cause in of_group}
     has_cause = {claim[:2] for claim in recorded}
     claimed: Claims = {
-        (group, place, trigger)
+        (group, index, trigger)
         for group, of_group in audits.items()
-        for place, row in enumerate(of_group)
+        for index, row in enumerate(of_group)
         for trigger in row["triggers"]
-        if trigger not in WITHOUT_CAUSE or (group, place) in has_cause
+        if trigger not in WITHOUT_CAUSE or (group, index) in has_cause
     }
     disputed: dict[tuple[str, int], tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
     for side, claims in enumerate((recorded - claimed, claimed - recorded)):
-        for group, place, trigger in sorted(claims):
-            disputed[group, _number(audits, (group, place, trigger))][side].append(trigger)
+        for group, index, trigger in sorted(claims):
+            disputed[group, _number(audits, (group, index, trigger))][side].append(trigger)
     expected = {key: (list(missing), list(strange)) for key, (missing, strange, _) in DISPUTED.items()}
     shares = [_share(recorded, claimed), _share(claimed, recorded)]
     besides = [{claim for claim in claims if (claim[0], _number(audits, claim)) not in DISPUTED} for claims in (recorded, claimed)]

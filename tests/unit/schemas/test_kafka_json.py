@@ -75,11 +75,11 @@ def test_subscriptions_and_assignments_are_read_as_kafkas() -> None:
 def printed(name: str) -> Iterator[dict[str, Any]]:
     """Yield the objects of a file that the tool printed, with nothing between them."""
     with gzip.open(ROOT / "tests/golden" / name, "rt", encoding="utf-8") as file:
-        text, place, decoder = file.read(), 0, json.JSONDecoder()
-    while place < len(text):
-        record, place = decoder.raw_decode(text, place)
+        text, at, decoder = file.read(), 0, json.JSONDecoder()
+    while at < len(text):
+        record, at = decoder.raw_decode(text, at)
         yield record
-        place += len(text[place:]) - len(text[place:].lstrip()) if text[place : place + 1].isspace() else 0
+        at += len(text[at:]) - len(text[at:].lstrip()) if text[at : at + 1].isspace() else 0
 
 
 @pytest.mark.parametrize(

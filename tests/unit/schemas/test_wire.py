@@ -282,8 +282,8 @@ EDITS = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 2), st.binary(
 @given(st.sampled_from(DECODERS), st.sampled_from(SAMPLES), EDITS)
 def test_damaged_records_decode_or_raise_a_wire_error(decode, sample: bytes, edits: list[tuple[int, int, bytes]]) -> None:
     data = bytearray(sample)
-    for place, kind, patch in edits:
-        start = place % (len(data) + 1)
+    for index, kind, patch in edits:
+        start = index % (len(data) + 1)
         # Overwrite, insert, or cut off.
         data[start : (start + len(patch), start, len(data))[kind]] = (patch, patch, b"")[kind]
     check(decode, bytes(data))

@@ -46,7 +46,7 @@ def test_lags_of_the_example_are_those_on_the_page(lag_weighted: ModuleType) -> 
 
     def lag_of(strategy: str) -> list[int]:
         assignment = assign(strategy, problem)
-        return [sum(lag_weighted.assign_by_lag.lags.get(place, 0) for place in assignment[member.member_id]) for member in members]
+        return [sum(lag_weighted.assign_by_lag.lags.get(partition, 0) for partition in assignment[member.member_id]) for member in members]
 
     assert lag_of("lag_weighted:assign_by_lag") == [905, 700, 610]
     assert lag_of("range") == [1605, 600, 10]

@@ -145,7 +145,7 @@ def test_a_member_that_joins_moves_no_more_than_balance_needs(member_count: int,
     total = sum(counts)
     quota, extras = divmod(total, member_count + 1)
     sizes = sorted(map(len, before.values()), reverse=True)
-    most_kept = sum(min(size, quota + (place < extras)) for place, size in enumerate(sizes))
+    most_kept = sum(min(size, quota + (index < extras)) for index, size in enumerate(sizes))
     moved = total - sum(len(set(before[owner]) & set(after[owner])) for owner in before)
     assert moved == total - most_kept
     assert max(map(len, after.values())) - min(map(len, after.values())) <= 1
@@ -157,9 +157,9 @@ def test_range_is_its_closed_form(member_count: int, counts: list[int]) -> None:
     expected: dict[str, set] = {member.member_id: set() for member in problem.members}
     for number, count in enumerate(counts):
         start = 0
-        for place in range(member_count):
-            size = count // member_count + (place < count % member_count)
-            expected[f"m{place}"] |= {(f"t{number}", partition) for partition in range(start, start + size)}
+        for index in range(member_count):
+            size = count // member_count + (index < count % member_count)
+            expected[f"m{index}"] |= {(f"t{number}", partition) for partition in range(start, start + size)}
             start += size
     assert as_sets(assign("range", problem)) == expected
 
@@ -292,8 +292,8 @@ def test_the_string_hash_is_the_one_of_java(text: str) -> None:
 
 def test_partitions_are_ordered_as_java_orders_their_topics() -> None:
     """By UTF-16 units: an emoji's surrogates come before U+FFFD, whose code point is less; numbers are compared as numbers."""
-    places = [("\ufffd", 0), ("\U0001f600", 10), ("\U0001f600", 9)]
-    assert sorted(places, key=partition_order({"\ufffd", "\U0001f600"})) == places[::-1]
+    partitions = [("\ufffd", 0), ("\U0001f600", 10), ("\U0001f600", 9)]
+    assert sorted(partitions, key=partition_order({"\ufffd", "\U0001f600"})) == partitions[::-1]
     assert sorted([("b", 0), ("a", 10), ("a", 9)], key=partition_order({"a", "b"})) == [("a", 9), ("a", 10), ("b", 0)]
 
 

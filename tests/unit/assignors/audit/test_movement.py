@@ -14,7 +14,7 @@ from assignors.audit.comparison import Comparison
 from assignors.audit.movements import Difference, LastOwner, Movement, diff_generations
 from assignors.audit.revocations import actual_revocations, revocations
 from assignors.generation.generation import Generation, Owner, is_follow_up, owner_of
-from tests.builders.groups import broken_assignments, places, problems
+from tests.builders.groups import any_partition, broken_assignments, problems
 
 T0, T1 = ("t", 0), ("t", 1)
 TOPICS = {"t": Topic(2)}
@@ -124,7 +124,7 @@ def test_recreated_topic_has_no_previous_owner() -> None:
     assert rows(difference) == [("t", 0, None, "a", "gained", "topic_recreated", 1)]
     # Its consumer does not look at topic ids: it keeps t-0 and gives up t-1.
     assert (difference.eager_revocation_count, difference.cooperative_revocation_count) == (2, 1)
-    assert [Comparison(before, now).last_owners_of(place) for place in (T0, T1)] == [(), ()]
+    assert [Comparison(before, now).last_owners_of(partition) for partition in (T0, T1)] == [(), ()]
     unknown_now = generation(2, {"a": (T0, T1)})
     assert diff_generations(Comparison(before, unknown_now)).retained_count == 2
 
@@ -241,11 +241,11 @@ def test_follow_up_costs_no_eager_revocations() -> None:
     assert (difference.eager_revocation_count, difference.cooperative_revocation_count) == (0, 1)
 
 
-def owners_by_definition(generation: Generation, place: tuple[str, int]) -> dict[Owner, str]:
+def owners_by_definition(generation: Generation, wanted: tuple[str, int]) -> dict[Owner, str]:
     members = generation.problem.members
     known = [member.member_id for member in members]
-    owners = {owner_of(member): member.member_id for member in members if place in generation.assignment.get(member.member_id, ())}
-    owners.update({(False, other): other for other, held in generation.assignment.items() if other not in known and place in held})
+    owners = {owner_of(member): member.member_id for member in members if wanted in generation.assignment.get(member.member_id, ())}
+    owners.update({(False, other): other for other, held in generation.assignment.items() if other not in known and wanted in held})
     return owners
 
 
@@ -253,39 +253,41 @@ def difference_by_definition(previous: Generation, current: Generation, withheld
     """Return the rows, the retained count and what is withheld: one partition at a time, each question asked anew."""
     found, retained, withheld_now = [], 0, {}
     topics, members = current.problem.topics, current.problem.members
-    everything = {place for side in (previous, current) for held in side.assignment.values() for place in held}
-    everything |= {place for member in members for place in member.owned} | withheld.keys()
+    everything = {topic_partition for side in (previous, current) for held in side.assignment.values() for topic_partition in held}
+    everything |= {topic_partition for member in members for topic_partition in member.owned} | withheld.keys()
     for topic, partition in sorted(everything):
-        place = (topic, partition)
+        topic_partition = (topic, partition)
         old_id, new_id = (side.problem.topics.get(topic, Topic(0)).topic_id for side in (previous, current))
         is_recreated = bool(old_id and new_id and old_id != new_id)
-        before = {} if is_recreated else owners_by_definition(previous, place)
-        after = owners_by_definition(current, place)
-        last = None if is_recreated else withheld.get(place)
+        before = {} if is_recreated else owners_by_definition(previous, topic_partition)
+        after = owners_by_definition(current, topic_partition)
+        last = None if is_recreated else withheld.get(topic_partition)
         exists = topic in topics and partition < (topics[topic].partition_count or 0)
         is_subscribed = any(topic in member.topics for member in members)
-        claimants = [member for member in members if place in member.owned]
+        claimants = [member for member in members if topic_partition in member.owned]
         is_withheld = exists and is_subscribed and not after and bool(claimants) and current.strategy in ("cooperative-sticky", "stream")
         old, new = (next(iter(owners.items()), (None, None)) for owners in (before, after))
         if is_withheld:
             by_claim = LastOwner(owner_of(claimants[0]), claimants[0].member_id, claimants[0].owned_generation)
-            withheld_now[place] = LastOwner(*old, previous.generation) if before else last or by_claim
+            withheld_now[topic_partition] = LastOwner(*old, previous.generation) if before else last or by_claim
         if before.keys() & after.keys():
             retained += 1
         elif before:
             stayed = old[0] in [owner_of(member) for member in members]
             if after:
-                found.append(Movement(*place, old[1], new[1], "revoked" if stayed else "reassigned", None, previous.generation))
+                found.append(Movement(*topic_partition, old[1], new[1], "revoked" if stayed else "reassigned", None, previous.generation))
             else:
                 gone = is_subscribed and not exists
                 cause = "topic_deleted" if gone else "withheld" if is_withheld else "left_out" if is_subscribed else "unsubscribed"
-                found.append(Movement(*place, old[1], None, "lost" if stayed else "orphaned", cause, previous.generation))
+                found.append(Movement(*topic_partition, old[1], None, "lost" if stayed else "orphaned", cause, previous.generation))
         elif after and last and last.owner in after:
-            found.append(Movement(*place, last.member_id, after[last.owner], "gained", "returned", last.generation))
+            found.append(Movement(*topic_partition, last.member_id, after[last.owner], "gained", "returned", last.generation))
         elif after and last:
-            found.append(Movement(*place, last.member_id, new[1], "gained", "handed_over", last.generation))
+            found.append(Movement(*topic_partition, last.member_id, new[1], "gained", "handed_over", last.generation))
         elif after:
-            found.append(Movement(*place, None, new[1], "gained", "topic_recreated" if is_recreated else None, previous.generation))
+            found.append(
+                Movement(*topic_partition, None, new[1], "gained", "topic_recreated" if is_recreated else None, previous.generation)
+            )
     return found, retained, withheld_now
 
 
@@ -295,13 +297,15 @@ def generations(draw: st.DrawFn, number: int) -> Generation:
     return Generation(number, draw(st.sampled_from(["range", "cooperative-sticky", "stream"])), problem, draw(broken_assignments(problem)))
 
 
-last_owner_maps = st.dictionaries(places, st.builds(lambda name: LastOwner((False, name), name, 3), st.sampled_from("abcz")), max_size=3)
+last_owner_maps = st.dictionaries(
+    any_partition, st.builds(lambda name: LastOwner((False, name), name, 3), st.sampled_from("abcz")), max_size=3
+)
 
 
 @given(generations(4), generations(5), last_owner_maps)
 def test_difference_is_that_of_the_definition(previous: Generation, current: Generation, carried: dict[tuple[str, int], LastOwner]) -> None:
-    owned_before = {place for held in previous.assignment.values() for place in held}
-    withheld = {place: last for place, last in carried.items() if place not in owned_before}
+    owned_before = {partition for held in previous.assignment.values() for partition in held}
+    withheld = {partition: last for partition, last in carried.items() if partition not in owned_before}
     difference = diff_generations(Comparison(previous, current), withheld)
     expected_rows, expected_retained, expected_withheld = difference_by_definition(previous, current, withheld)
     assert list(difference.movements) == expected_rows
@@ -311,7 +315,7 @@ def test_difference_is_that_of_the_definition(previous: Generation, current: Gen
     assert difference.withheld_count == kinds["lost", "withheld"]
     assert difference.handed_over_count == kinds["gained", "handed_over"]
     assert difference.returned_count == kinds["gained", "returned"]
-    owned_now = {place for held in current.assignment.values() for place in held}
+    owned_now = {partition for held in current.assignment.values() for partition in held}
     assert expected_retained + difference.revoked_count + difference.reassigned_count + difference.gained_count == len(owned_now)
 
 
@@ -329,5 +333,5 @@ def test_revocations_are_those_of_the_definition(previous: Generation, current: 
 def test_difference_with_itself_is_all_retained(same: Generation) -> None:
     difference = diff_generations(Comparison(same, same))
     assert difference.movements == ()
-    assert difference.retained_count == len({place for held in same.assignment.values() for place in held})
+    assert difference.retained_count == len({partition for held in same.assignment.values() for partition in held})
     assert difference.cooperative_revocation_count == 0

@@ -34,17 +34,17 @@ def readers_of_something(problem: GroupProblem) -> list[Member]:
     return [member for member in problem.members if existing.intersection(member.topics)]
 
 
-def count_combinations(problem: GroupProblem, places: list[tuple[str, int]]) -> int:
+def count_combinations(problem: GroupProblem, partitions: list[tuple[str, int]]) -> int:
     combinations = 1
-    for topic, _ in places:
+    for topic, _ in partitions:
         combinations *= len(subscribers(problem, topic))
     return combinations
 
 
-def loads_by_brute_force(problem: GroupProblem, places: list[tuple[str, int]]) -> list[tuple[dict[str, int], tuple[Member, ...]]]:
+def loads_by_brute_force(problem: GroupProblem, partitions: list[tuple[str, int]]) -> list[tuple[dict[str, int], tuple[Member, ...]]]:
     """Return every way to give the places to subscribers, with the loads that follow."""
     ways = []
-    for owners in product(*(subscribers(problem, topic) for topic, _ in places)):
+    for owners in product(*(subscribers(problem, topic) for topic, _ in partitions)):
         loads = {member.member_id: 0 for member in readers_of_something(problem)}
         for owner in owners:
             loads[owner.member_id] += 1
@@ -56,34 +56,34 @@ def since(last: dict[TopicPartition, tuple[Owner, ...]], current: Generation) ->
     """Compare with a generation in which these partitions had these owners."""
     members: dict[Owner, Member] = {}
     held: dict[str, list[TopicPartition]] = {}
-    for place, owners in last.items():
+    for partition, owners in last.items():
         for is_static, name in owners:
             member = Member(f"{name}, before", group_instance_id=name) if is_static else Member(name)
-            held.setdefault(members.setdefault((is_static, name), member).member_id, []).append(place)
-    before = {member_id: tuple(places) for member_id, places in held.items()}
+            held.setdefault(members.setdefault((is_static, name), member).member_id, []).append(partition)
+    before = {member_id: tuple(partitions) for member_id, partitions in held.items()}
     return Comparison(Generation(1, "range", GroupProblem({}, tuple(members.values())), before), current)
 
 
 def compare_least_movements(data: st.DataObject) -> None:
     problem = data.draw(problems())
     assignment = data.draw(sound_assignments(problem, is_complete=False))
-    places = [place for held in assignment.values() for place in held]
-    if not problem.members or count_combinations(problem, places) > MAX_COMBINATIONS:
+    partitions = [partition for held in assignment.values() for partition in held]
+    if not problem.members or count_combinations(problem, partitions) > MAX_COMBINATIONS:
         return
     owners = [*map(owner_of, problem.members), (False, "gone")]
-    last = {place: (data.draw(st.sampled_from(owners)),) for place in places if data.draw(st.booleans())}
+    last = {partition: (data.draw(st.sampled_from(owners)),) for partition in partitions if data.draw(st.booleans())}
     # Some of them had been kept back in the generation before: their owners are told aside.
-    withheld = {place: LastOwner(owner, "any", 0) for place, (owner,) in last.items() if data.draw(st.booleans())}
+    withheld = {partition: LastOwner(owner, "any", 0) for partition, (owner,) in last.items() if data.draw(st.booleans())}
     loads_now = [len(assignment[member.member_id]) for member in readers_of_something(problem)]
     expected = 0
     if loads_now:
         low, high = min(loads_now), max(loads_now)
         expected = min(
-            sum(place in last and last[place][0] != owner_of(owner) for place, owner in zip(places, way, strict=True))
-            for loads, way in loads_by_brute_force(problem, places)
+            sum(partition in last and last[partition][0] != owner_of(owner) for partition, owner in zip(partitions, way, strict=True))
+            for loads, way in loads_by_brute_force(problem, partitions)
             if all(low <= load <= high for load in loads.values())
         )
-    held = {place: owners for place, owners in last.items() if place not in withheld}
+    held = {partition: owners for partition, owners in last.items() if partition not in withheld}
     assert least_movements(since(held, Generation(2, "range", problem, assignment)), withheld) == Least(expected)
 
 
@@ -101,16 +101,16 @@ def test_least_movement_is_the_least_of_all_assignments_in_thousands_of_cases(da
 
 
 def compare_least_spreads(problem: GroupProblem) -> None:
-    places = [
+    partitions = [
         (name, partition)
         for name, topic in problem.topics.items()
         if subscribers(problem, name)
         for partition in range(topic.partition_count or 0)
     ]
-    if not problem.members or count_combinations(problem, places) > MAX_COMBINATIONS:
+    if not problem.members or count_combinations(problem, partitions) > MAX_COMBINATIONS:
         return
     # The least majorised vector is the first one when loads, largest first, are compared like words.
-    even = min(sorted(loads.values(), reverse=True) for loads, _ in loads_by_brute_force(problem, places))
+    even = min(sorted(loads.values(), reverse=True) for loads, _ in loads_by_brute_force(problem, partitions))
     assert least_spread(problem) == Least(even[0] - even[-1] if even else 0)
 
 
@@ -179,10 +179,10 @@ def test_no_assignment_moves_less_than_the_least(data: st.DataObject) -> None:
     problem = data.draw(problems())
     before = Generation(1, "range", problem, data.draw(sound_assignments(problem, is_complete=False)))
     now = Generation(2, "range", problem, data.draw(sound_assignments(problem)))
-    unowned = {place for held in now.assignment.values() for place in held}
-    unowned -= {place for held in before.assignment.values() for place in held}
+    unowned = {partition for held in now.assignment.values() for partition in held}
+    unowned -= {partition for held in before.assignment.values() for partition in held}
     owners: list[Owner] = [*map(owner_of, problem.members), (False, "gone")]
-    withheld = {place: LastOwner(data.draw(st.sampled_from(owners)), "any", 0) for place in sorted(unowned)}
+    withheld = {partition: LastOwner(data.draw(st.sampled_from(owners)), "any", 0) for partition in sorted(unowned)}
     difference = diff_generations(Comparison(before, now), withheld)
     least = least_movements(Comparison(before, now), withheld)
     assert least is None if not problem.members else 0 <= least.count <= difference.movement_count
@@ -222,7 +222,7 @@ def test_least_movement_of_a_large_group_is_a_lower_bound() -> None:
     assert least_movements(since(last, now)) == Least(3)
     assert least_movements(since(last, now), most_edges=5) == Least(2, is_exact=False)
     # Nothing moved: no flow is needed to say that nothing had to.
-    stayed = {place: ((False, name),) for name, held in now.assignment.items() for place in held}
+    stayed = {partition: ((False, name),) for name, held in now.assignment.items() for partition in held}
     assert least_movements(since(stayed, now), most_edges=0) == Least(0)
     wide = GroupProblem({"t": Topic(1), "u": Topic(5)}, problem.members)
     # Each of the two topics has two kinds of subscribers.

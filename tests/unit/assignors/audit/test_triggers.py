@@ -251,14 +251,14 @@ def test_every_trigger_has_a_case_with_it_and_one_without() -> None:
 
 # -- whatever happens
 
-PLACES = st.sampled_from([("app", "/10.0.0.1"), ("app", "/10.0.0.2"), None])
+CLIENTS = st.sampled_from([("app", "/10.0.0.1"), ("app", "/10.0.0.2"), None])
 MEMBERS = st.builds(
     lambda name, instance, origin, topics, rack: participant(
         f"{name}{instance or ''}", topics, instance=instance and f"{instance}{name}", origin=origin, rack=rack
     ),
     st.sampled_from("abc"),
     st.sampled_from([None, None, "i"]),
-    PLACES,
+    CLIENTS,
     st.sampled_from(["t", "tu"]),
     st.sampled_from([None, "r1"]),
 )
@@ -318,7 +318,7 @@ def test_audit_that_starts_before_the_window_finds_the_same_triggers(history: li
     """The rule of ``jobs.audit.run.audited_groups``: the last generation with members, or the one before the first within the window."""
     cut = data.draw(st.integers(1, len(history) - 1))
     since = min(one.observed_at_ms for one in history[cut:]) - RETURN_MS
-    last_with_members = max((place for place in range(cut) if history[place].participants), default=0)
-    recent = min((place for place in range(cut - 1) if history[place + 1].observed_at_ms >= since), default=last_with_members)
+    last_with_members = max((index for index in range(cut) if history[index].participants), default=0)
+    recent = min((index for index in range(cut - 1) if history[index + 1].observed_at_ms >= since), default=last_with_members)
     begin = min(last_with_members, recent)
     assert play(history[begin:])[cut - begin :] == play(history)[cut:]

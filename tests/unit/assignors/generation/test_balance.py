@@ -95,7 +95,7 @@ def test_threads_count_for_their_member() -> None:
 def test_counts_are_those_of_the_definition(data: st.DataObject) -> None:
     problem = data.draw(problems())
     assignment = data.draw(st.one_of(broken_assignments(problem), sound_assignments(problem)))
-    given_out = [place for held in assignment.values() for place in held]
+    given_out = [partition for held in assignment.values() for partition in held]
     wanted = {
         (topic, partition)
         for member in problem.members
@@ -106,8 +106,8 @@ def test_counts_are_those_of_the_definition(data: st.DataObject) -> None:
     balance = measure_balance(problem, assignment)
     assert balance.partition_count == len(set(given_out))
     assert balance.unassigned_count == len(wanted.difference(given_out))
-    once_a_list = [place for held in assignment.values() for place in set(held)]
-    assert balance.multiply_owned_count == len({place for place in once_a_list if once_a_list.count(place) > 1})
+    once_a_list = [partition for held in assignment.values() for partition in set(held)]
+    assert balance.multiply_owned_count == len({partition for partition in once_a_list if once_a_list.count(partition) > 1})
     assert balance.idle_member_count == sum(
         not assignment[member.member_id] and any(topic in member.topics for topic, _ in wanted) for member in problem.members
     )

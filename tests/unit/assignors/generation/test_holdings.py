@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assignors import Assignment, GroupProblem, Topic, TopicPartition
 from assignors.generation.holdings import NOBODY, Holdings, Layout
-from tests.builders.groups import broken_assignments, places, problems, topic_maps
+from tests.builders.groups import any_partition, broken_assignments, problems, topic_maps
 
 
 @st.composite
@@ -26,7 +26,7 @@ def assignments(draw: st.DrawFn) -> tuple[GroupProblem, Assignment]:
 def by_topic(held: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
     """Return partitions with those of a topic together, topics by first appearance."""
     topics = list(dict.fromkeys(topic for topic, _ in held))
-    return tuple(sorted(held, key=lambda place: topics.index(place[0])))
+    return tuple(sorted(held, key=lambda partition: topics.index(partition[0])))
 
 
 @given(assignments())
@@ -43,15 +43,17 @@ def test_holdings_are_the_assignment_topic_by_topic(given_now: tuple[GroupProble
     assert Holdings.of(held) is held
 
 
-@given(topic_maps(), topic_maps(), places)
-def test_every_partition_of_a_layout_has_a_number_of_its_own(one: dict[str, Topic], other: dict[str, Topic], place: TopicPartition) -> None:
+@given(topic_maps(), topic_maps(), any_partition)
+def test_every_partition_of_a_layout_has_a_number_of_its_own(
+    one: dict[str, Topic], other: dict[str, Topic], partition: TopicPartition
+) -> None:
     layout = Layout.of(one, other)
     counts = {name: max(side[name].partition_count or 0 for side in (one, other) if name in side) for name in one | other}
     everything = [(name, number) for name, count in counts.items() for number in range(count)]
     assert sorted(layout.partitions(np.arange(layout.size))) == sorted(everything)
     assert [layout.number(found) for found in layout.partitions(np.arange(layout.size))] == list(range(layout.size))
-    assert (layout.number(place) is None) == (place not in everything)
-    assert layout.number((place[0], -1)) is None
+    assert (layout.number(partition) is None) == (partition not in everything)
+    assert layout.number((partition[0], -1)) is None
 
 
 @given(assignments())
@@ -61,22 +63,24 @@ def test_owners_are_those_of_a_walk_over_all_partitions(given_now: tuple[GroupPr
     found = held.owners_in(layout)
     walked: dict[TopicPartition, list[str]] = {}
     for owner, partitions in assignment.items():
-        for place in partitions:
-            walked.setdefault(place, []).append(owner)
-    for number, place in enumerate(layout.partitions(np.arange(layout.size))):
+        for partition in partitions:
+            walked.setdefault(partition, []).append(owner)
+    for number, partition in enumerate(layout.partitions(np.arange(layout.size))):
         owner = found.first[number]
-        assert (owner == NOBODY and place not in walked) or held.owners[owner] in walked[place]
+        assert (owner == NOBODY and partition not in walked) or held.owners[owner] in walked[partition]
     several = {**found.shared, **found.strays}
-    assert {place: [held.owners[owner] for owner in owners] for place, owners in several.items()} == {
-        place: list(dict.fromkeys(owners)) for place, owners in walked.items() if len(set(owners)) > 1 or layout.number(place) is None
+    assert {partition: [held.owners[owner] for owner in owners] for partition, owners in several.items()} == {
+        partition: list(dict.fromkeys(owners))
+        for partition, owners in walked.items()
+        if len(set(owners)) > 1 or layout.number(partition) is None
     }
-    assert found.strays.keys() == {place for place in walked if layout.number(place) is None}
-    assert sorted(found.repeated) == sorted(place for place, owners in walked.items() if len(owners) > 1)
+    assert found.strays.keys() == {partition for partition in walked if layout.number(partition) is None}
+    assert sorted(found.repeated) == sorted(partition for partition, owners in walked.items() if len(owners) > 1)
     assert found.partition_count == len(walked)
-    free = [place for place in layout.partitions(np.arange(layout.size)) if place not in walked]
+    free = [partition for partition in layout.partitions(np.arange(layout.size)) if partition not in walked]
     assert list(layout.partitions(found.free)) == free
     for topics in ({"t0"}, set(problem.topics), set()):
-        assert list(layout.partitions(found.free_of(topics))) == [place for place in free if place[0] in topics]
+        assert list(layout.partitions(found.free_of(topics))) == [partition for partition in free if partition[0] in topics]
 
 
 def test_owners_in_another_layout_are_found_anew() -> None:

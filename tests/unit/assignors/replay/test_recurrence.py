@@ -35,8 +35,8 @@ def unexplained(minutes: Iterable[float]) -> list[Happening]:
     return [Happening(round(minute * MINUTE_MS), is_unexplained=True) for minute in minutes]
 
 
-def places(results: Sequence[Recurrences | None]) -> list[int]:
-    return [place for place, one in enumerate(results) if one is not None]
+def numbers_found(results: Sequence[Recurrences | None]) -> list[int]:
+    return [number for number, one in enumerate(results) if one is not None]
 
 
 # -- members
@@ -44,7 +44,7 @@ def places(results: Sequence[Recurrences | None]) -> list[int]:
 
 def test_a_member_that_is_put_out_after_300_s_and_back_60_s_later_is_a_loop_from_the_fifth_time_on() -> None:
     results = found(cycles(60, 5, 1))
-    assert places(results) == [*range(9, 120, 2)]
+    assert numbers_found(results) == [*range(9, 120, 2)]
     (loop,) = results[9].loops
     assert (loop.seat, loop.return_count, loop.span_ms, loop.cycle_ms, loop.stay_ms) == (B, 5, 24 * MINUTE_MS, 6 * MINUTE_MS, 5 * MINUTE_MS)
     assert Recurrences.decoded(results[9].encoded()) == results[9]
@@ -62,13 +62,13 @@ def test_a_member_that_is_put_out_after_300_s_and_back_60_s_later_is_a_loop_from
 )
 def test_a_loop_is_five_returns_within_an_hour_or_ten_within_a_day(count: int, stay: float, expected: list[int]) -> None:
     """The first return is ``stay`` and a minute after the beginning, and the last at four or nine times that later."""
-    assert places(found(cycles(count, stay, 1))) == expected
+    assert numbers_found(found(cycles(count, stay, 1))) == expected
 
 
 def test_restart_loop_threshold_grows_with_members_of_one_host_and_client() -> None:
-    assert places(found(cycles(9, 5, 1, members=2))) == []
+    assert numbers_found(found(cycles(9, 5, 1, members=2))) == []
     results = found(cycles(10, 4, 1, members=2))
-    assert places(results) == [19]
+    assert numbers_found(results) == [19]
     assert results[19].loops[0].stay_ms is None  # which of them it was nobody can tell
 
 
@@ -77,15 +77,15 @@ def test_a_rolling_restart_is_no_loop_however_large_the_group() -> None:
     happened = []
     for number, seat in enumerate(seats):
         happened += [Happening(number * 80_000, left=[(seat, 1)]), Happening(number * 80_000 + 20_000, came=[seat])]
-    assert places(found(happened)) == []
+    assert numbers_found(found(happened)) == []
 
 
 def test_member_joining_more_than_a_day_after_a_leave_is_no_return() -> None:
     happened = []
     for number in range(12):
         happened += [Happening(number * 2 * MINUTE_MS, came=[B])]
-    assert places(found(happened)) == []
-    assert places(found(cycles(12, 1, DAY_MINUTES + 1))) == []
+    assert numbers_found(found(happened)) == []
+    assert numbers_found(found(cycles(12, 1, DAY_MINUTES + 1))) == []
 
 
 # -- rebalances
@@ -102,7 +102,7 @@ def test_member_joining_more_than_a_day_after_a_leave_is_no_return() -> None:
 )
 def test_a_storm_is_twelve_rebalances_within_an_hour_or_48_within_a_day(count: int, every: float, first: int | None) -> None:
     results = found(unexplained(number * every for number in range(count)))
-    assert places(results) == ([] if first is None else [*range(first, count)])
+    assert numbers_found(results) == ([] if first is None else [*range(first, count)])
     if first is not None:
         storm = results[first].storm
         assert (storm.rebalance_count, storm.cycle_ms, storm.usual_count) == (first + 1, round(every * MINUTE_MS), None)
@@ -116,20 +116,20 @@ def days_of(*counts: int) -> list[float]:
 
 def test_usual_rebalance_rate_is_no_storm_once_seven_whole_days_are_known() -> None:
     results = found(unexplained(days_of(*[60] * 9)))
-    assert places(results) == [*range(47, 480)]  # none on day 8: day 0 is not known from its beginning
+    assert numbers_found(results) == [*range(47, 480)]  # none on day 8: day 0 is not known from its beginning
 
 
 def test_a_day_of_five_times_the_usual_is_a_storm() -> None:
     before = [10] * 7 + [0, 12]
     results = found(unexplained(days_of(*before, 52)))
     first = sum(before) + 49
-    assert places(results) == [first, first + 1, first + 2]  # the fiftieth
+    assert numbers_found(results) == [first, first + 1, first + 2]  # the fiftieth
     assert results[first].storm.usual_count == 10
 
 
 def test_days_without_any_rebalance_count_in_the_median() -> None:
     results = found(unexplained(days_of(60, 0, 60, 0, 0, 60, 0, 0, 60)))
-    assert places(results)[-13:] == [*range(227, 240)]
+    assert numbers_found(results)[-13:] == [*range(227, 240)]
     assert results[-1].storm.usual_count == 0
 
 
@@ -149,9 +149,9 @@ def test_a_state_that_goes_through_text_between_two_runs_finds_the_same(drawn: l
         minute += minutes
         history.append(Happening(minute * MINUTE_MS, [(seat, members) for seat in left], came, is_unexplained))
     through, cut = Recurrence.begin(0), Recurrence.begin(0)
-    for place, happened in enumerate(history):
+    for number, happened in enumerate(history):
         assert cut.advance(happened) == through.advance(happened)
-        if place in cuts:
+        if number in cuts:
             cut = Recurrence.decoded(json.loads(json.dumps(cut.encoded())))
     assert cut.encoded() == through.encoded()
 

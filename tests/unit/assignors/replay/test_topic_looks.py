@@ -14,8 +14,8 @@ JOINED_AT = 25
 
 def cluster(*counts: int) -> ClusterLooks:
     """Return looks at 10, 20, 30 ms and so on with these partition counts of ``t``; 0 is a look that does not show it."""
-    times = [10 * place for place in range(1, len(counts) + 1)]
-    return ClusterLooks(times, {"t": [TopicRun(place, place, count, f"id{place}") for place, count in enumerate(counts) if count]})
+    times = [10 * number for number in range(1, len(counts) + 1)]
+    return ClusterLooks(times, {"t": [TopicRun(number, number, count, f"id{number}") for number, count in enumerate(counts) if count]})
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def looks_and_moments(draw: st.DrawFn) -> tuple[list[tuple[int, int, bool]], int
 
 
 def cluster_looks(seen: list[tuple[int, int, bool]]) -> ClusterLooks:
-    runs = [TopicRun(place, place, count) for place, (_, count, _) in enumerate(seen) if count]
+    runs = [TopicRun(number, number, count) for number, (_, count, _) in enumerate(seen) if count]
     return ClusterLooks([time for time, _, _ in seen], {"t": runs})
 
 

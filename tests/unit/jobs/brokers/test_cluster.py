@@ -22,7 +22,7 @@ class Play:
         self.steps = steps
         self.tell: Callable[[KafkaError], None] = lambda error: None
 
-    def assign(self, places: list[Any]) -> None:
+    def assign(self, partitions: list[Any]) -> None:
         pass
 
     def consume(self, count: int, seconds: float) -> list[Message]:

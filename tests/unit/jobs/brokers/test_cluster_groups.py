@@ -32,14 +32,14 @@ def done(result: Any) -> Future:
     return asked
 
 
-def places(*partitions: int) -> SimpleNamespace:
+def partitions_named(*partitions: int) -> SimpleNamespace:
     return SimpleNamespace(topic_partitions=[TopicPartition("t", number) for number in partitions])
 
 
 def member(member_id: str, *partitions: int, target: tuple[int, ...] | None = None) -> SimpleNamespace:
     return SimpleNamespace(
-        **{"member_id": member_id, "group_instance_id": None, "client_id": "c", "host": "/h", "assignment": places(*partitions)},
-        target_assignment=None if target is None else places(*target),
+        **{"member_id": member_id, "group_instance_id": None, "client_id": "c", "host": "/h", "assignment": partitions_named(*partitions)},
+        target_assignment=None if target is None else partitions_named(*target),
     )
 
 

@@ -207,7 +207,7 @@ def odd_parquet(path: Path, *columns: tuple[str, pyarrow.Array], **options: obje
     more = [pyarrow.field(name, array.type) for name, array in columns]
     fields = [pyarrow.field(name, array.type) for name, array in RAW_RECORDS.items()]
     table = pyarrow.Table.from_arrays([*arrays, *(array for _, array in columns)], schema=pyarrow.schema([*fields, *more]))
-    kept = [place for place, name in enumerate(names) if name not in dict(columns)]
+    kept = [index for index, name in enumerate(names) if name not in dict(columns)]
     pyarrow.parquet.write_table(table.select([*kept, *range(len(names), len(names) + len(columns))]), path, **options)
     return path
 

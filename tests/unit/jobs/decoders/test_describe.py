@@ -33,7 +33,7 @@ def parse(text: str, group_id: str | None = None) -> Description:
 def recorded_group(snapshot: dict[str, Any], group_id: str) -> Kafka:
     recorded = snapshot["groups"][group_id]
     is_consumer = recorded["type"] == "Consumer"
-    places = {place: tuple(place.rsplit("-", 1)) for place in (*recorded["committed"], *snapshot["end_offsets"])}
+    split_names = {name: tuple(name.rsplit("-", 1)) for name in (*recorded["committed"], *snapshot["end_offsets"])}
     return Kafka(
         group_id=group_id,
         kind=recorded["type"].lower(),
@@ -55,8 +55,8 @@ def recorded_group(snapshot: dict[str, Any], group_id: str) -> Kafka:
             )
             for member in recorded["members"]
         ),
-        committed={(places[place][0], int(places[place][1])): tuple(commit) for place, commit in recorded["committed"].items()},
-        ends={(places[place][0], int(places[place][1])): end for place, end in snapshot["end_offsets"].items() if end is not None},
+        committed={(split_names[name][0], int(split_names[name][1])): tuple(commit) for name, commit in recorded["committed"].items()},
+        ends={(split_names[name][0], int(split_names[name][1])): end for name, end in snapshot["end_offsets"].items() if end is not None},
     )
 
 

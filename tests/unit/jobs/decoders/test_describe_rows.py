@@ -87,9 +87,9 @@ def test_rows_of_recorded_text_equal_the_admin_clients_description(look):
         assert found["strategy"] == (strategy if has_members else None)
         assert found["generation"] == (group["target_assignment_epoch"] if has_members else None)
     placed = {
-        (group_id, *place.rsplit("-", 1)): offset
+        (group_id, *partition.rsplit("-", 1)): offset
         for group_id, group in look["groups"].items()
-        for place, (offset, _) in group["committed"].items()
+        for partition, (offset, _) in group["committed"].items()
     }
     assert {(group_id, topic, str(number)): offset for (group_id, topic, number), (offset, _) in commits(rows).items()} == placed
     assert len(rows) == len(look["groups"]) + len(placed), "nothing is skipped or rejected"

@@ -19,17 +19,17 @@ def events(text: str, clock: int = 10) -> list[Event]:
 
 
 def indices(*parts: str) -> list[list[int]]:
-    return [[place.index for place in part] for part in align([events(part) for part in parts])]
+    return [[merged.index for merged in part] for part in align([events(part) for part in parts])]
 
 
 def whole(*parts: str) -> str:
     """Return the sequence that parts make, as letters."""
-    placed = {(place.is_adrift, place.index): letter for part, places in zip(parts, align([events(p) for p in parts]), strict=True)
-              for letter, place in zip(part, places, strict=True)}  # fmt: skip
+    placed = {(merged.is_adrift, merged.index): letter for part, of_part in zip(parts, align([events(p) for p in parts]), strict=True)
+              for letter, merged in zip(part, of_part, strict=True)}  # fmt: skip
     for is_adrift in (False, True):
         indices_found = sorted(index for adrift, index in placed if adrift is is_adrift)
         assert indices_found == list(range(len(indices_found)))
-    return "".join(placed[place] for place in sorted(placed))
+    return "".join(placed[merged] for merged in sorted(placed))
 
 
 @pytest.mark.parametrize(
@@ -85,15 +85,15 @@ def test_parts_without_times_need_a_common_record() -> None:
     timeless = [[Event(letter, False, None) for letter in part] for part in ("ab", "cd")]
     with pytest.raises(UnalignableError, match="no times"):
         align(timeless)
-    assert [[place.index for place in part] for part in align([timeless[0], [Event("b", False, None), *timeless[1]]])] == [
+    assert [[merged.index for merged in part] for part in align([timeless[0], [Event("b", False, None), *timeless[1]]])] == [
         [0, 1],
         [1, 2, 3],
     ]
 
 
 def test_record_without_time_gets_the_previous_time_else_the_next() -> None:
-    places = align([[Event("+", True, None), Event("a", False, 5), Event("+", True, None), Event("b", False, 9), Event("c", False, None)]])
-    assert [place.time_ms for place in places[0]] == [5, 5, 5, 9, 9]
+    of_part = align([[Event("+", True, None), Event("a", False, 5), Event("+", True, None), Event("b", False, 9), Event("c", False, None)]])
+    assert [merged.time_ms for merged in of_part[0]] == [5, 5, 5, 9, 9]
 
 
 class Stored(NamedTuple):
@@ -115,15 +115,15 @@ def folded(*parts: list[Event]) -> dict[int, Stored]:
     for part in parts:
         known = [(position, event) for position, record in sorted(stored.items()) for event in record.events(position)]
         placed = align([[event for _, event in known], part])
-        kept = {place.index: position for (position, _), place in zip(known, placed[0], strict=True) if position < ADRIFT}
-        found = positions(kept, 1 + max((place.index for places in placed for place in places if not place.is_adrift), default=-1))
+        kept = {merged.index: position for (position, _), merged in zip(known, placed[0], strict=True) if position < ADRIFT}
+        found = positions(kept, 1 + max((merged.index for of_part in placed for merged in of_part if not merged.is_adrift), default=-1))
         assert len(set(placed[1])) == len(placed[1])  # no two records of one part are one
         events_of_all = [*[event for _, event in known], *part]
         stored = {
-            ADRIFT + place.index if place.is_adrift else found[place.index]: Stored(
-                event._replace(is_adrift=False, leads=False), place.time_ms, place.placed_by
+            ADRIFT + merged.index if merged.is_adrift else found[merged.index]: Stored(
+                event._replace(is_adrift=False, leads=False), merged.time_ms, merged.placed_by
             )
-            for event, place in zip(events_of_all, [*placed[0], *placed[1]], strict=True)
+            for event, merged in zip(events_of_all, [*placed[0], *placed[1]], strict=True)
         }
     return stored
 
@@ -131,9 +131,9 @@ def folded(*parts: list[Event]) -> dict[int, Stored]:
 def at_once(*parts: list[Event]) -> dict[int, Stored]:
     """Return the records by position when all parts come together."""
     return {
-        place.index + (ADRIFT if place.is_adrift else 0): Stored(event, place.time_ms, place.placed_by)
-        for part, places in zip(parts, align(parts), strict=True)
-        for event, place in zip(part, places, strict=True)
+        merged.index + (ADRIFT if merged.is_adrift else 0): Stored(event, merged.time_ms, merged.placed_by)
+        for part, of_part in zip(parts, align(parts), strict=True)
+        for event, merged in zip(part, of_part, strict=True)
     }
 
 
@@ -194,8 +194,8 @@ def test_many_tombstones_in_a_row_are_counted_once_each() -> None:
         __hash__ = str.__hash__
 
     tokens = [Token(number % 5) for number in range(10_000)]
-    (places,) = align([[Event(token, True, None) for token in tokens]])
-    assert sorted(place.index for place in places) == list(range(len(tokens)))
+    (of_part,) = align([[Event(token, True, None) for token in tokens]])
+    assert sorted(merged.index for merged in of_part) == list(range(len(tokens)))
     assert Token.compared < 100 * len(tokens)
 
 

@@ -367,7 +367,9 @@ def test_admin_client_descriptions_land_unchanged() -> None:
             for row in rows
             if "offset_commit" in row
         }
-        assert commits == {(name, place): envelope for name, of_group in look["committed"].items() for place, envelope in of_group.items()}
+        assert commits == {
+            (name, partition): envelope for name, of_group in look["committed"].items() for partition, envelope in of_group.items()
+        }
         counts.update(looks=1, groups=len(found), commits=len(commits), skipped=sum(row["outcome"] == "skipped" for row in rows))
     assert counts == {"looks": 40, "groups": 475, "members": 672, "partitions": 3296, "commits": 575, "skipped": 3}
 

@@ -246,11 +246,11 @@ def test_an_empty_group_says_so() -> None:
 
 def test_offset_commit_row_has_its_fields_and_deletions() -> None:
     commit = decode(records.commit_key("g", "t", 2), records.commit_value(2**53 + 1, 800))["offset_commit"]
-    place = {"group_id": "g", "topic": "t", "partition": 2, "position": 9, "observed_at": 1_000_000, "offsets_partition": 3}
-    assert commit.items() >= {**place, "committed_offset": 2**53 + 1, "leader_epoch": 7, "metadata": "m", "committed_at": 800_000}.items()
+    content = {"group_id": "g", "topic": "t", "partition": 2, "position": 9, "observed_at": 1_000_000, "offsets_partition": 3}
+    assert commit.items() >= {**content, "committed_offset": 2**53 + 1, "leader_epoch": 7, "metadata": "m", "committed_at": 800_000}.items()
     assert commit["is_deleted"] is False
     deleted = decode(records.commit_key("g", "t", 2), None)["offset_commit"]
-    assert deleted == {**place, "is_deleted": True, "fingerprint": hashlib.sha256(b"").hexdigest()}
+    assert deleted == {**content, "is_deleted": True, "fingerprint": hashlib.sha256(b"").hexdigest()}
 
 
 def test_a_tombstone_row_keeps_type_and_key() -> None:

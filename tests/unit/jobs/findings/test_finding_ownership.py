@@ -9,7 +9,7 @@ import pytest
 from assignors.replay.replay import UNRESOLVED
 from schemas.vocabulary import Rule
 from tests.builders.histories import member
-from tests.builders.snapshots_of import Stored, found, last, places, stored
+from tests.builders.snapshots_of import Stored, found, last, numbers_found, stored
 
 COOPERATIVE = "cooperative-sticky"
 STREAMS = {"strategy": "stream", "is_consumer_protocol": False}
@@ -71,7 +71,7 @@ def test_partitions_left_out_are_found_once_the_group_is_settled() -> None:
         stored(2, {"a": "t0", "b": ""}, one, strategy=COOPERATIVE, topics={"t": 3}),
         stored(3, {"a": "t0", "b": "t1"}, two, strategy=COOPERATIVE, topics={"t": 3}, is_follow_up=True),
     )
-    assert places(Rule.PARTITIONS_LEFT_OUT, *history) == [1]
+    assert numbers_found(Rule.PARTITIONS_LEFT_OUT, *history) == [1]
 
 
 def test_partitions_left_out_by_eager_kafka_streams_are_critical() -> None:

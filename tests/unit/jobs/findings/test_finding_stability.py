@@ -16,7 +16,7 @@ from jobs.findings.history import WINDOW_MS
 from schemas.vocabulary import Rule
 from tests.builders.histories import member
 from tests.builders.situations import history_of
-from tests.builders.snapshots_of import Origin, Stored, facts, last, places, stored
+from tests.builders.snapshots_of import Origin, Stored, facts, last, numbers_found, stored
 
 WINDOW = WINDOW_MS / 60_000
 HERE, THERE = ("app", "/10.0.0.1"), ("app", "/10.0.0.2")
@@ -29,7 +29,7 @@ def comings_and_goings(count: int, minutes: float = 0.5, **changes: object) -> l
 
 
 def test_a_storm_begins_with_the_tenth_rebalance() -> None:
-    assert places(Rule.REBALANCE_STORM, *comings_and_goings(11)) == [10, 11]
+    assert numbers_found(Rule.REBALANCE_STORM, *comings_and_goings(11)) == [10, 11]
     finding = last(Rule.REBALANCE_STORM, *comings_and_goings(11))
     assert (finding.severity, finding.message) == (
         "warning", "11 rebalances of 2 members within 300 s, 0 of them without a visible reason",
@@ -49,7 +49,7 @@ def test_no_storm_for_slow_polled_or_follow_up_rebalances() -> None:
     rewrites = [stored(1, {"a": "t0", "b": "t1"}, is_rewrite=number > 0) for number in range(20)]
     gaps = [stored(2 * number, {"a": "t0", "b": "t1"}) for number in range(1, 20)]
     for history in (slow, looks, handing_over, rewrites, gaps):
-        assert places(Rule.REBALANCE_STORM, *history) == []
+        assert numbers_found(Rule.REBALANCE_STORM, *history) == []
 
 
 def test_epochs_that_share_a_target_are_one_rebalance_and_those_without_a_record_are_a_gap() -> None:
@@ -60,9 +60,9 @@ def test_epochs_that_share_a_target_are_one_rebalance_and_those_without_a_record
         changes = {"strategy": "uniform", "batched_epoch_count": batched}
         return [stored(3 * number + 1, shapes[number % 2], minute=number / 2, **changes) for number in range(12)]
 
-    assert places(Rule.REBALANCE_STORM, *history(2)) == [10, 11]
+    assert numbers_found(Rule.REBALANCE_STORM, *history(2)) == [10, 11]
     assert last(Rule.REBALANCE_STORM, *history(2)).evidence["rebalance_count"] == "11"
-    assert places(Rule.REBALANCE_STORM, *history(1)) == []  # one of the three has no record: what happened there is not known
+    assert numbers_found(Rule.REBALANCE_STORM, *history(1)) == []  # one of the three has no record: what happened there is not known
 
 
 def members(count: int) -> dict[str, str]:
@@ -76,17 +76,17 @@ def changing(count: int, until: int) -> list[Stored]:
 
 def test_a_large_group_may_rebalance_more_often_and_what_follows_a_storm_is_not_one() -> None:
     history = changing(12, until=12)
-    assert places(Rule.REBALANCE_STORM, *history) == [12]  # three for each of four members
+    assert numbers_found(Rule.REBALANCE_STORM, *history) == [12]  # three for each of four members
     assert last(Rule.REBALANCE_STORM, *history, stored(13, members(4), minute=0.2, is_rewrite=True)) is None
 
 
 def test_without_a_visible_reason_ten_are_a_storm_however_large_the_group() -> None:
     """Members learn of a rebalance by their heartbeats: a hundred of them cannot have three hundred in ten minutes."""
     history = [stored(number + 1, members(100), minute=number) for number in range(11)]
-    assert places(Rule.REBALANCE_STORM, *history) == [10]
+    assert numbers_found(Rule.REBALANCE_STORM, *history) == [10]
     assert last(Rule.REBALANCE_STORM, *history).message == "10 rebalances of 100 members within 540 s, 10 of them without a visible reason"
-    assert places(Rule.REBALANCE_STORM, *changing(11, until=1)) == [11]
-    assert places(Rule.REBALANCE_STORM, *changing(11, until=2)) == []  # nine have no reason, and two are what a restart takes
+    assert numbers_found(Rule.REBALANCE_STORM, *changing(11, until=1)) == [11]
+    assert numbers_found(Rule.REBALANCE_STORM, *changing(11, until=2)) == []  # nine have no reason, and two are what a restart takes
 
 
 def bouncing(
@@ -112,7 +112,7 @@ def bouncing(
 
 
 def test_restart_loop_is_found_at_the_third_return_of_a_member() -> None:
-    assert places(Rule.RESTART_LOOP, *bouncing(4)) == [6, 8]
+    assert numbers_found(Rule.RESTART_LOOP, *bouncing(4)) == [6, 8]
     finding = last(Rule.RESTART_LOOP, *bouncing(3))
     assert (finding.severity, finding.message) == ("warning", "Members came back up to 3 times within 10 minutes: app at /10.0.0.1")
     assert (finding.evidence["restart_count"], finding.evidence["same_process_count"]) == ("3", "0")
@@ -145,7 +145,7 @@ def test_returning_member_with_its_own_member_id_was_not_restarted() -> None:
 
 def test_members_that_are_replaced_at_once_restart_too() -> None:
     history = [stored(number, {"a": "t0", f"b{number}": "t1"}, at={"a": THERE}, minute=number) for number in range(1, 5)]
-    assert places(Rule.RESTART_LOOP, *history) == [3]
+    assert numbers_found(Rule.RESTART_LOOP, *history) == [3]
 
 
 def test_static_member_is_recognised_on_any_host() -> None:
@@ -156,7 +156,7 @@ def test_static_member_is_recognised_on_any_host() -> None:
         history.append(
             stored(1, {"a": "t0", name: "t1"}, back, at={name: ("app", f"/10.0.1.{number}")}, minute=number, is_rewrite=number > 0)
         )
-    assert places(Rule.RESTART_LOOP, *history) == [3]
+    assert numbers_found(Rule.RESTART_LOOP, *history) == [3]
     assert last(Rule.RESTART_LOOP, *history).evidence["seats"] == "b"
 
 
@@ -166,7 +166,7 @@ def test_no_restart_loop_for_rolling_slow_or_scaled_groups() -> None:
     nobody_knows_where = bouncing(5, at=None)
     scaled_up_and_down = [stored(number + 1, {f"m{one}": "" for one in range(1 + min(number, 8 - number))}) for number in range(9)]
     for history in (rolled_twice, slow, nobody_knows_where, scaled_up_and_down):
-        assert places(Rule.RESTART_LOOP, *history) == []
+        assert numbers_found(Rule.RESTART_LOOP, *history) == []
 
 
 def test_rolling_restart_of_many_members_on_one_host_is_no_loop() -> None:
@@ -176,7 +176,7 @@ def test_rolling_restart_of_many_members_on_one_host_is_no_loop() -> None:
     for time in range(10):
         names[time] = f"n{time}"
         history.append(stored(time + 2, dict.fromkeys(names, ""), minute=time / 2))
-    assert places(Rule.RESTART_LOOP, *history) == []
+    assert numbers_found(Rule.RESTART_LOOP, *history) == []
 
 
 def takeovers(*origins: Origin | None, minutes: float = 1) -> list[Stored]:
@@ -190,7 +190,7 @@ def takeovers(*origins: Origin | None, minutes: float = 1) -> list[Stored]:
 
 
 def test_instance_id_taken_in_turns_by_two_processes_is_a_warning() -> None:
-    assert places(Rule.DUPLICATE_INSTANCE_ID, *takeovers(HERE, THERE, HERE, THERE)) == [2, 3]
+    assert numbers_found(Rule.DUPLICATE_INSTANCE_ID, *takeovers(HERE, THERE, HERE, THERE)) == [2, 3]
     finding = last(Rule.DUPLICATE_INSTANCE_ID, *takeovers(HERE, THERE, HERE))
     assert (finding.severity, finding.message) == ("warning", "1 instance id is used by several processes: s")
 
@@ -212,7 +212,7 @@ def test_two_members_with_one_instance_id_are_found() -> None:
     ],
 )
 def test_no_finding_for_an_instance_id_of_one_process(history: list[Stored]) -> None:
-    assert places(Rule.DUPLICATE_INSTANCE_ID, *history) == []
+    assert numbers_found(Rule.DUPLICATE_INSTANCE_ID, *history) == []
 
 
 def passing(owners: str, minutes: float = 1, strategy: str = "range") -> list[Stored]:
@@ -225,7 +225,7 @@ def passing(owners: str, minutes: float = 1, strategy: str = "range") -> list[St
 
 
 def test_partition_that_moves_back_and_forth_is_flapping() -> None:
-    assert places(Rule.PARTITION_FLAPPING, *passing("bcbcbcb")) == [5, 6]
+    assert numbers_found(Rule.PARTITION_FLAPPING, *passing("bcbcbcb")) == [5, 6]
     finding = last(Rule.PARTITION_FLAPPING, *passing("bcbcbc"))
     assert (finding.severity, finding.message) == (
         "warning", "1 partition moved to the same member up to 3 times in 10 minutes: t-1",
@@ -245,8 +245,8 @@ def handed_over(owners: str) -> list[Stored]:
 
 
 def test_a_partition_that_is_handed_over_cooperatively_flaps_as_well() -> None:
-    assert places(Rule.PARTITION_FLAPPING, *handed_over("bcbcbcb")) == [10, 12]
-    assert places(Rule.PARTITION_FLAPPING, *handed_over("bbbbbbb")) == []  # it was withheld and returned each time
+    assert numbers_found(Rule.PARTITION_FLAPPING, *handed_over("bcbcbcb")) == [10, 12]
+    assert numbers_found(Rule.PARTITION_FLAPPING, *handed_over("bbbbbbb")) == []  # it was withheld and returned each time
 
 
 @pytest.mark.parametrize(
@@ -259,19 +259,19 @@ def test_a_partition_that_is_handed_over_cooperatively_flaps_as_well() -> None:
     ],
 )
 def test_no_finding_for_partitions_that_do_not_flap(history: list[Stored]) -> None:
-    assert places(Rule.PARTITION_FLAPPING, *history) == []
+    assert numbers_found(Rule.PARTITION_FLAPPING, *history) == []
 
 
 def test_a_partition_that_stays_with_its_last_owner_or_goes_to_a_new_one_flaps_no_more() -> None:
-    assert places(Rule.PARTITION_FLAPPING, *passing("bcbcbccc")) == [5]
-    assert places(Rule.PARTITION_FLAPPING, *passing("bcbcbca")) == [5]
+    assert numbers_found(Rule.PARTITION_FLAPPING, *passing("bcbcbccc")) == [5]
+    assert numbers_found(Rule.PARTITION_FLAPPING, *passing("bcbcbca")) == [5]
 
 
 def shared(*names: str, strategy: str = "range", number: int, minute: float, **changes: object) -> Stored:
     """Return a group that shares eight partitions evenly in the order of its names, each member at a place of its own."""
     per_member = 8 // len(names)
     given = {
-        name: " ".join(f"t{at}" for at in range(8) if min(at // per_member, len(names) - 1) == place) for place, name in enumerate(names)
+        name: " ".join(f"t{at}" for at in range(8) if min(at // per_member, len(names) - 1) == index) for index, name in enumerate(names)
     }
     places_of = {name: (name[0], f"/{name[0]}") for name in names}
     return stored(number, given, topics={"t": 8}, at=places_of, strategy=strategy, minute=minute, **changes)
@@ -281,21 +281,21 @@ def restarted(*rounds: str) -> list[Stored]:
     """Return a group of four, of which one member after the other leaves and comes back under a new id."""
     names = ["a1", "b1", "c1", "d1"]
     history = [shared(*names, number=1, minute=0)]
-    for place, seat in enumerate("".join(rounds)):
+    for number, seat in enumerate("".join(rounds)):
         at = "abcd".index(seat)
         without = [name for name in names if name[0] != seat]
         names[at] = f"{seat}{int(names[at][1:]) + 1}"
-        history.append(shared(*without, number=2 * place + 2, minute=place + 0.5))
-        history.append(shared(*names, number=2 * place + 3, minute=place + 0.8))
+        history.append(shared(*without, number=2 * number + 2, minute=number + 0.5))
+        history.append(shared(*names, number=2 * number + 3, minute=number + 0.8))
     return history
 
 
 def test_members_that_are_restarted_one_after_the_other_make_nothing_flap() -> None:
     """Each restart moves partitions of the others away and back: three times in all. So does a member that is restarted again and again."""
-    assert places(Rule.PARTITION_FLAPPING, *restarted("abcd")) == []
-    assert places(Rule.PARTITION_FLAPPING, *restarted("aaaa")) == [5, 6, 7, 8]
+    assert numbers_found(Rule.PARTITION_FLAPPING, *restarted("abcd")) == []
+    assert numbers_found(Rule.PARTITION_FLAPPING, *restarted("aaaa")) == [5, 6, 7, 8]
     assert (
-        places(
+        numbers_found(
             Rule.PARTITION_FLAPPING,
             *restarted("abcd"),
             *[
@@ -339,7 +339,7 @@ def test_audit_that_starts_before_the_window_has_the_same_facts(history: list[St
     """The rule of ``jobs.audit.run.audited_groups``: reading begins with the generation before the first within the window."""
     cut = data.draw(st.integers(1, len(history) - 1))
     since = min(one.generation.evidence.observed_at_ms for one in history[cut:]) - WINDOW_MS
-    recent = (place for place in range(cut - 1) if history[place + 1].generation.evidence.observed_at_ms >= since)
+    recent = (number for number in range(cut - 1) if history[number + 1].generation.evidence.observed_at_ms >= since)
     begin = min(recent, default=cut - 1)
     later, whole = facts(*history[begin:])[cut - begin :], facts(*history)[cut:]
     assert [(one.window, one.previous) for one in later] == [(one.window, one.previous) for one in whole]
@@ -349,7 +349,7 @@ def test_audit_that_starts_before_the_window_has_the_same_facts(history: list[St
 
 
 def generations(rule: Rule, history: list[Stored]) -> list[int]:
-    return [history[place].generation.generation for place in places(rule, *history)]
+    return [history[number].generation.generation for number in numbers_found(rule, *history)]
 
 
 def test_a_member_put_out_after_max_poll_interval_is_a_loop_and_the_setting_is_named() -> None:
@@ -410,4 +410,4 @@ def test_rolling_restart_does_not_excuse_other_flapping() -> None:
     for number in range(3, 10):
         given = {"a": "t0", "b": "t1"} if number % 2 else {"a": "t1", "b": "t0"}
         history.append(stored(number, given, minute=number / 2))
-    assert places(Rule.PARTITION_FLAPPING, *history) == [7, 8]
+    assert numbers_found(Rule.PARTITION_FLAPPING, *history) == [7, 8]

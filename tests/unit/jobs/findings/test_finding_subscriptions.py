@@ -36,7 +36,7 @@ def test_members_of_one_application(near: Stored) -> None:
 def test_a_chain_of_subscriptions_is_one_application_in_any_order() -> None:
     topics = ("ab", "cd", "ef", "bc", "de")
     for start in range(len(topics)):
-        members = [member(str(place), topics[(start + place) % len(topics)]) for place in range(len(topics))]
+        members = [member(str(number), topics[(start + number) % len(topics)]) for number in range(len(topics))]
         assert last(Rule.DISJOINT_SUBSCRIPTIONS, stored(1, {one.member_id: "" for one in members}, *members, topics={})) is None
 
 

@@ -195,7 +195,7 @@ def palettes():
 
 def luminance(colour):
     """Relative luminance as WCAG 2.2 defines it."""
-    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
     return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 

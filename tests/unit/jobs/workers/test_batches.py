@@ -10,7 +10,7 @@ import pytest
 from jobs.workers.batches import to_batches
 from jobs.workers.guard import GroupFailedError
 
-PLACE = {"cluster_id": "c", "group_id": "g", "position": 7}
+KEY = {"cluster_id": "c", "group_id": "g", "position": 7}
 AUDITED = pa.schema([("audit", pa.struct([("group_id", pa.string()), ("position", pa.int64()), ("gap", pa.int32())]))])
 STEP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string()), ("position", pa.int64()), ("detail", pa.string())])
 
@@ -18,10 +18,10 @@ STEP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string()), ("posi
 @pytest.mark.parametrize(
     ("row", "schema", "what"),
     [
-        pytest.param({"audit": {**PLACE, "gap": 2**31}}, AUDITED, "cluster c, group g, position 7: a row does not fit", id="too large"),
-        pytest.param({"audit": {**PLACE, "gap": 2**70}}, AUDITED, "cluster c, group g, position 7: a row does not fit", id="far too large"),
-        pytest.param({"audit": {**PLACE, "gap": "x"}}, AUDITED, "cluster c, group g, position 7: a row does not fit", id="no number"),
-        pytest.param({**PLACE, "detail": "\ud800"}, STEP, "cluster c, group g, position 7: a row does not fit", id="no text"),
+        pytest.param({"audit": {**KEY, "gap": 2**31}}, AUDITED, "cluster c, group g, position 7: a row does not fit", id="too large"),
+        pytest.param({"audit": {**KEY, "gap": 2**70}}, AUDITED, "cluster c, group g, position 7: a row does not fit", id="far too large"),
+        pytest.param({"audit": {**KEY, "gap": "x"}}, AUDITED, "cluster c, group g, position 7: a row does not fit", id="no number"),
+        pytest.param({**KEY, "detail": "\ud800"}, STEP, "cluster c, group g, position 7: a row does not fit", id="no text"),
     ],
 )
 def test_row_that_does_not_fit_names_its_group(row: dict[str, Any], schema: pa.Schema, what: str) -> None:

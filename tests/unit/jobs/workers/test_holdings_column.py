@@ -10,14 +10,14 @@ from jobs.workers.holdings_column import TornHoldingsError, pack_holdings, unpac
 from jobs.workers.packing import group_by_topic
 
 LISTED = ["t", "u", "é"]
-PLACES = st.tuples(st.sampled_from([*LISTED, "unlisted", 'a "name"\n', "\ud800"]), st.integers(-(2**31), 2**31 - 1))
+PARTITIONS = st.tuples(st.sampled_from([*LISTED, "unlisted", 'a "name"\n', "\ud800"]), st.integers(-(2**31), 2**31 - 1))
 
 
 def packed(*lists: list[tuple[str, int]]) -> bytes:
     return pack_holdings(map(group_by_topic, lists), LISTED)
 
 
-@given(st.lists(st.lists(PLACES, max_size=8), max_size=6))
+@given(st.lists(st.lists(PARTITIONS, max_size=8), max_size=6))
 def test_every_list_comes_back_in_its_order(lists: list[list[tuple[str, int]]]) -> None:
     members = [f"m{number}" for number in range(len(lists))]
     found = unpack_holdings(packed(*lists), members, LISTED)
