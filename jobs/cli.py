@@ -224,7 +224,7 @@ def _execute(
 
 
 def _restore_stderr() -> None:
-    """Write to the launcher's own stderr again: spark-submit mixes what a Python driver writes there into its stdout."""
+    """Write to the launcher's own stderr again: spark-submit merges the stderr of a Python driver into its stdout."""
     path = os.environ.get("EVENKEEL_STDERR")
     if path:
         os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), 2)

@@ -54,7 +54,7 @@ def read_suites(folder: Path) -> dict[str, list[dict[str, Any]]]:
         for number, expectation in enumerate(content, 1):
             missing = {"type", "severity"} - set(expectation)
             if missing:
-                raise PlatformError(f"{path}: expectation {number} lacks {', '.join(sorted(missing))}")
+                raise PlatformError(f"{path}: expectation {number} lacks {', '.join(sorted(missing))}; expected both type and severity")
         suites[path.stem] = content
     return suites
 
@@ -95,7 +95,8 @@ def run(context: RunContext, conf_folder: Path) -> list[GateResult]:
     if not written:
         return []
     results: list[GateResult] = []
-    suites = read_suites(conf_folder / "expectations")
+    suite_folder = conf_folder / "expectations"
+    suites = read_suites(suite_folder)
     for name in written:
         if name in suites:
             rows = context.warehouse.read(name).where(F.col("run_sequence") == context.run_sequence)
@@ -108,7 +109,9 @@ def run(context: RunContext, conf_folder: Path) -> list[GateResult]:
     critical = [result for result in failed if result.severity == Severity.CRITICAL.value]
     if critical:
         named = ", ".join(f"{result.expectation} on {result.table} ({result.unexpected_count} rows)" for result in critical)
-        raise GateFailedError(f"nothing was published, critical gates failed: {named}")
+        raise GateFailedError(
+            f"nothing was published, critical gates failed: {named}; correct the capture, or the expectations in {suite_folder}"
+        )
     return results
 
 

@@ -231,7 +231,7 @@ COMMANDS: dict[str, Command] = {command.name: command for command in _COMMANDS}
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises instead of leaving the process, so that a platform sees an exception with an exit code."""
+    """Raises instead of ending the process, so that a platform sees an exception with an exit code."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; {self.prog} --help lists the options")

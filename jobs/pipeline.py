@@ -79,7 +79,9 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
         return verify.run(warehouse, request.now, options.wait, all_groups=options.all_groups)
     warehouse.check_location()
     if not request.command.lands and not warehouse.exists():
-        raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; land captures first, or name another with --warehouse")
+        raise NotAWarehouseError(
+            f"warehouse {warehouse.location}: no tables here; land captures first, or name another location with --warehouse"
+        )
     migrations.refuse_newer(warehouse)
     if not request.command.stages:
         published = warehouse.read_published()
@@ -364,4 +366,6 @@ def _check_fail_on(warehouse: Warehouse, request: Request, run_sequence: int, su
     if count:
         if summary is not None:
             print(summary)
-        raise GateFailedError(f"published, but {count} findings are of severity {limit} or above (--fail-on)")
+        raise GateFailedError(
+            f"published, but {count} findings are of severity {limit} or above (--fail-on); see the table {FINDINGS.name}"
+        )

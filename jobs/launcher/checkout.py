@@ -103,7 +103,7 @@ def requirements(setup_cfg: str, extras: Sequence[str]) -> tuple[str, ...]:
     known = config["options.extras_require"]
     unknown = sorted(set(extras) - set(known))
     if unknown:
-        raise Refusal(f"setup.cfg has no extra {', '.join(unknown)}, only {', '.join(known)}")
+        raise Refusal(f"setup.cfg has no extra {', '.join(unknown)}, only {', '.join(known)}; name one of these")
     texts = (config["options"]["install_requires"], *(known[extra] for extra in extras))
     return tuple(line for text in texts for line in text.splitlines() if line)
 

@@ -162,7 +162,7 @@ class Setup:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def _has_same_interpreter(self) -> bool:
-        """Return whether .venv was finished once with the interpreter that it has now."""
+        """Return whether .venv was finished once with its present interpreter."""
         try:
             with open(self._stamp_path, "rb") as file:
                 made_with = os.fsdecode(file.readline().rstrip(b"\n"))

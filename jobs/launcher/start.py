@@ -123,8 +123,8 @@ def cluster_start(
         line: the call.
         root: the checkout.
         spark: the installation.
-        python: the one of .venv; empty where the installation is the cluster's own.
-        jar_files: the paths of Delta's jars in .evenkeel; None where they are not there.
+        python: the one of .venv; empty if the installation is the cluster's own.
+        jar_files: the paths of Delta's jars in .evenkeel; None if they are absent.
         jars: Delta's jars for this version of Spark.
         environ: the caller's.
     """
@@ -160,9 +160,9 @@ def _joined(separator: str, *parts: str | None) -> str:
 
 
 def stderr_path(pid: int, is_terminal: bool, folder: str = "/proc") -> str | None:
-    """Return the path by which the driver's Python opens the caller's stderr; None where the system has no such paths (macOS).
+    """Return the path by which the driver's Python opens the caller's stderr; None if the system has no such paths (macOS).
 
-    spark-submit runs the driver's Python with stderr merged into stdout. A terminal is opened itself; a file only through the filter,
+    spark-submit runs the driver's Python with stderr merged into stdout. A terminal is opened directly, a file only through the filter,
     because a second opening would not share its position.
     """
     if not os.path.exists(f"{folder}/{pid}/fd/{STDERR}"):

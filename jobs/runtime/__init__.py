@@ -1,1 +1,1 @@
-"""What every command needs: errors, the session, files and locks. No stage, no Delta."""
+"""Parts that every command needs: errors, the session, files and locks. No stage, no Delta."""

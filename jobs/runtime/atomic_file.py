@@ -39,7 +39,7 @@ class UnfinishedFile:
         """
         while True:
             self.path = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
-            # Not mkstemp: its files have mode 0600, and to know the umask a process has to change it.
+            # Not mkstemp: its files have mode 0600, and a process can read the umask only by changing it.
             self.file: BinaryIO = self.path.open("xb")
             with suppress(OSError):  # a file system without locks: then no process gets one, and none removes the file
                 fcntl.flock(self.file, fcntl.LOCK_EX)
@@ -101,7 +101,7 @@ def _sync_names(folder: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot, and have no cache of names either
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot, but they do not cache names either
             raise
     finally:
         os.close(descriptor)

@@ -48,7 +48,7 @@ class CollectionBrokenError(EvenkeelError):
 
 
 class NotAWarehouseError(EvenkeelError):
-    """The warehouse location holds something else, or lacks what the command needs; nothing was written."""
+    """The warehouse location has other content, or lacks tables that the command needs; nothing was written."""
 
     exit_code = 2
 
@@ -82,7 +82,7 @@ class SchemaMismatchError(EvenkeelError):
 
 
 class CountsDoNotBalanceError(EvenkeelError):
-    """Input records are unaccounted for; a defect of the program."""
+    """Two counts of the same rows differ; a defect of the program."""
 
 
 class StageFailedError(EvenkeelError):

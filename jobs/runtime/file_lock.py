@@ -134,7 +134,9 @@ def _open(path: Path) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise PlatformError(f"warehouse {path.parent}: cannot be written ({error.strerror}); name another with --warehouse") from None
+        raise PlatformError(
+            f"warehouse {path.parent}: cannot be written ({error.strerror}); name another location with --warehouse"
+        ) from None
 
 
 def _acquire(descriptor: int, kind: int, path: Path, now: Callable[[], datetime], wait_seconds: float) -> None:

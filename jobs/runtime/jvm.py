@@ -53,16 +53,16 @@ def advice_on_master(master: str) -> str | None:
 def jvm_pid(spark: SparkSession) -> int | None:
     """Return the process id of the session's JVM; None over Spark Connect, where it is another machine's."""
     try:
-        jvm: Any = spark._jvm  # has whatever Java has
+        jvm: Any = spark._jvm  # has any class of Java
         return int(jvm.java.lang.ProcessHandle.current().pid())
     except PySparkException:
         return None
 
 
 def jvm_encoding(spark: SparkSession) -> str | None:
-    """Return in which encoding the session's JVM writes the names of files; None over Spark Connect, where it is another machine's."""
+    """Return the encoding in which the session's JVM writes file names; None over Spark Connect, where it is another machine's."""
     try:
-        jvm: Any = spark._jvm  # has whatever Java has
+        jvm: Any = spark._jvm  # has any class of Java
         return str(jvm.java.lang.System.getProperty("sun.jnu.encoding"))
     except PySparkException:
         return None
@@ -74,7 +74,7 @@ def jvm_versions(spark: SparkSession) -> dict[str, str]:
     Delta's version is left out on a platform whose own Delta does not give one.
     """
     try:
-        jvm: Any = spark._jvm  # has whatever Java has
+        jvm: Any = spark._jvm  # has any class of Java
     except PySparkException:
         return {}
     versions = {"java": str(jvm.java.lang.System.getProperty("java.version"))}
@@ -117,7 +117,7 @@ def mend_interrupt(spark: SparkSession) -> None:
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        gateway: Any = spark.sparkContext._gateway  # Py4J has whatever Java has
+        gateway: Any = spark.sparkContext._gateway  # has any class of Java
         client: Any = gateway._gateway_client
         connection = client.get_thread_connection() if hasattr(client, "get_thread_connection") else None
         if connection is not None:
@@ -138,7 +138,7 @@ def follow_umask(spark: SparkSession) -> None:
         return
     umask = os.umask(0o077)  # there is no other way to read it
     os.umask(umask)
-    jvm: Any = spark._jvm  # has whatever Java has
+    jvm: Any = spark._jvm  # has any class of Java
     configuration = spark.sparkContext._jsc.hadoopConfiguration()
     local = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI.create("file:///"), configuration)
     for conf in (configuration, local.getConf()):

@@ -74,6 +74,6 @@ def remove_stored(spark: SparkSession, location: str) -> None:
 
 
 def _found(spark: SparkSession, location: str) -> tuple[Any, Any]:
-    jvm: Any = spark._jvm  # has whatever Java has
+    jvm: Any = spark._jvm  # has any class of Java
     path = jvm.org.apache.hadoop.fs.Path(location)
     return path.getFileSystem(spark._jsc.hadoopConfiguration()), path

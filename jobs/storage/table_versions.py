@@ -87,7 +87,7 @@ class TableVersions:
         try:
             return self.spark.catalog.tableExists(self.identifier(RUNS.name))
         except PySparkException as error:
-            raise NotAWarehouseError(f"warehouse {self.location}: {explain(error)}; name another with --warehouse") from error
+            raise NotAWarehouseError(f"warehouse {self.location}: {explain(error)}; name another location with --warehouse") from error
 
     def history(self, name: str) -> Row:
         """Return the newest entry of a table's history."""

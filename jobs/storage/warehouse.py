@@ -47,8 +47,8 @@ class Warehouse(CommitGuard):
 
     Attributes:
         run_sequence: number of the run in progress, set by ``jobs.pipeline``; 0 before.
-        run_id: its name, set there too; empty before.
-        rows_written: rows by table of the run in progress.
+        run_id: its name, also set there; empty before.
+        rows_written: number of rows by table that the run has written.
     """
 
     def __init__(self, spark: SparkSession, location: str) -> None:
@@ -104,7 +104,7 @@ class Warehouse(CommitGuard):
         """
         newest = self.newest_run(RunStatus.PUBLISHED)
         if newest is None:
-            raise NotAWarehouseError(f"warehouse {self.location}: nothing is published yet; run first")
+            raise NotAWarehouseError(f"warehouse {self.location}: nothing is published yet; use run or land first")
         versions = dict(
             newest["table_versions"]
         )  # without tables that a later release has added: readers see them empty until the next run
@@ -168,20 +168,24 @@ class Warehouse(CommitGuard):
         except FileNotFoundError:
             return
         except NotADirectoryError:
-            raise NotAWarehouseError(f"warehouse {self.folder}: expected a folder, found a file; name another with --warehouse") from None
+            raise NotAWarehouseError(
+                f"warehouse {self.folder}: expected a folder, found a file; name another location with --warehouse"
+            ) from None
         except OSError as error:
-            raise NotAWarehouseError(f"warehouse {self.folder}: cannot be read ({error.strerror}); name another with --warehouse") from None
+            raise NotAWarehouseError(
+                f"warehouse {self.folder}: cannot be read ({error.strerror}); name another location with --warehouse"
+            ) from None
         strange = sorted(entries - {*TABLES, *OTHER_ENTRIES})
         tables = [name for name in TABLES if name in entries]
         if strange and not tables:
             raise NotAWarehouseError(
                 f"warehouse {self.folder}: expected an empty folder or Evenkeel's tables, found {', '.join(strange[:5])}; "
-                "name another with --warehouse"
+                "name another location with --warehouse"
             )
         for name in tables:
             if not (self.folder / name / "_delta_log").is_dir() and not self.is_begun_only(self.folder / name):
                 raise NotAWarehouseError(
-                    f"warehouse {self.folder}: {name} is not a Delta table (no _delta_log); name another with --warehouse"
+                    f"warehouse {self.folder}: {name} is not a Delta table (no _delta_log); name another location with --warehouse"
                 )
 
     def create(self) -> None:

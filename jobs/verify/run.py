@@ -34,7 +34,7 @@ def run(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float, 
         WarehouseDamagedError: the findings have been printed, one on each line.
     """
     if not _is_there(warehouse):
-        raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; name another with --warehouse")
+        raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; name another location with --warehouse")
     with _undisturbed(warehouse, now, wait_seconds):
         checked = check_folder(warehouse.folder) if warehouse.folder is not None else check_tables(warehouse)
         _check_invariants(warehouse, checked, None if all_groups else MOST_GROUPS)
