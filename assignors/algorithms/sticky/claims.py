@@ -1,4 +1,4 @@
-"""Who may keep what: the members' claims, with double claims settled.
+"""The claims that members may keep, after double claims are resolved.
 
 Source: ``memberData`` of both sticky assignors and ``AbstractStickyAssignor.allSubscriptionsEqual``.
 """
@@ -21,18 +21,18 @@ from assignors.java.cache import BoundedCache
 from assignors.model import KafkaAssignorError, Member, TopicPartition
 
 MemberData = tuple[Sequence[TopicPartition], int | None]
-"""What a member says it held, and in which generation; None when it does not say."""
+"""The claims of a member, and their generation; None if it has none."""
 
 _user_data: BoundedCache[bytes, MemberData] = BoundedCache(1 << 18)  # claims; some 30 MB
 
 
 @dataclass(frozen=True, slots=True)
 class MemberDataReader:
-    """How a sticky assignor reads a subscription.
+    """The way a sticky assignor reads a subscription.
 
     Attributes:
-        read: member, release's behaviour -> its data.
-        consumed: user data -> how many bytes reading consumes; where Kafka reads twice, the second time starts there.
+        read: (member, behaviour of the release) -> the member's data.
+        consumed: user data -> number of bytes that one read consumes. If Kafka reads twice, the second read starts there.
     """
 
     read: Callable[[Member, ClientBehaviour], MemberData]
@@ -40,12 +40,11 @@ class MemberDataReader:
 
 
 def _read_sticky(member: Member, behaviour: ClientBehaviour) -> MemberData:
-    """Return what ``StickyAssignor`` reads: user data alone counts, the protocol's own claims do not."""
+    """Return the data that ``StickyAssignor`` reads: only user data, not the protocol's own claims."""
     if not member.user_data:
         return (), None
     if behaviour.reads_generation:
-        # A member sends the same bytes until something moves. Where they are known, a group of a thousand is solved in a quarter of the
-        # time.
+        # A member sends the same bytes until a partition moves. With known bytes a group of a thousand takes a quarter of the time.
         known = _user_data.find(member.user_data)
         if known is None:
             claims, generation, _ = read_sticky_user_data(member.user_data)
@@ -58,7 +57,7 @@ def _read_sticky(member: Member, behaviour: ClientBehaviour) -> MemberData:
 
 
 def _read_cooperative(member: Member, behaviour: ClientBehaviour) -> MemberData:
-    """Return what ``CooperativeStickyAssignor`` reads: claims from the protocol, the generation from there or from user data."""
+    """Return the data that ``CooperativeStickyAssignor`` reads: claims from the protocol, the generation from there or from user data."""
     if behaviour.has_generation_field and (generation := generation_field(member)) != NO_GENERATION:
         return member.owned, generation
     if behaviour.invalidates_double_claims and member.user_data is not None:
@@ -67,16 +66,16 @@ def _read_cooperative(member: Member, behaviour: ClientBehaviour) -> MemberData:
 
 
 STICKY_READER = MemberDataReader(_read_sticky, lambda data: read_sticky_user_data(data)[2])
-COOPERATIVE_READER = MemberDataReader(_read_cooperative, lambda _: 4)  # what is shorter is no generation either time
+COOPERATIVE_READER = MemberDataReader(_read_cooperative, lambda _: 4)  # shorter data has no generation in either read
 
 
 def read_members(
     members: Sequence[Member], reader: MemberDataReader, behaviour: ClientBehaviour, *, already_read: int = 0
 ) -> list[MemberData]:
-    """Return every member's data, the first few read for the second time.
+    """Return the data of every member; the first ``already_read`` members are read for the second time.
 
-    A subscription's user data is a buffer with a position. Releases 2.5.1 to 2.8 read it while they compare subscriptions, and in
-    the general algorithm once more without going back: the members compared by then have lost their claims.
+    A subscription's user data is a buffer with a position. Releases 2.5.1 to 2.8 read it while they compare subscriptions. The
+    general algorithm reads it again without a rewind, so the members compared until then lose their claims.
     """
     if already_read:
         second = [
@@ -89,24 +88,24 @@ def read_members(
 
 
 def generation_field(member: Member) -> int:
-    """Return the generation in the subscription itself, -1 when it is absent."""
+    """Return the generation in the subscription itself; -1 if it is absent."""
     generation = member.owned_generation
     return NO_GENERATION if generation is None or generation < 0 else generation
 
 
 def stated(generation: int | None) -> int:
-    """Return the generation as it counts in comparisons."""
+    """Return the generation as comparisons use it."""
     return NO_GENERATION if generation is None else generation
 
 
 @dataclass(slots=True)
 class Claims:
-    """The claims that stand.
+    """The valid claims.
 
     Attributes:
         owned: for each member the claims it keeps, in its own order.
-        contested: partitions claimed twice in one generation; nobody keeps those.
-        marks: the claimed partitions as ``mark`` gives them, where they are known to exist and to be claimed once.
+        contested: partitions claimed twice in one generation; nobody keeps these.
+        marks: the claimed partitions as ``mark`` gives them, if they are known to exist and to be claimed once.
     """
 
     owned: Sequence[Sequence[TopicPartition]]
@@ -115,15 +114,15 @@ class Claims:
 
 
 def first_differing_member(members: Sequence[Member]) -> int | None:
-    """Return the number of the first member whose subscription Kafka takes for different, None when it takes all for equal.
+    """Return the number of the first member whose subscription Kafka treats as different; None if it treats all as equal.
 
-    Members with an empty list that come before the first non-empty one pass for equal, and a list with a duplicate does not.
+    Members with an empty list before the first non-empty one count as equal, and a list with a duplicate does not.
 
     >>> first_differing_member([Member("a"), Member("b", ("t",))]), first_differing_member([Member("b", ("t",)), Member("a")])
     (None, 1)
     """
     first: set[str] = set()
-    same: Collection[str] | None = None  # the list of the first, when it has no duplicates: most groups share one
+    same: Collection[str] | None = None  # the list of the first member, if it has no duplicates: most groups share one list
     for number, member in enumerate(members):
         topics = member.topics
         if not first:
@@ -137,11 +136,11 @@ def first_differing_member(members: Sequence[Member]) -> int | None:
 def resolve_claims(
     members: Sequence[Member], data: Sequence[MemberData], partition_counts: Mapping[str, int], behaviour: ClientBehaviour
 ) -> Claims:
-    """Return the claims that stand, members in map order.
+    """Return the valid claims, members in map order.
 
-    A claim of a topic that no longer exists is dropped, a partition number that no longer exists is not noticed. Of two claimants
-    the higher generation keeps the partition, of equal ones neither. Before 3.4.1 only the highest generation of the group keeps
-    anything.
+    A claim of a topic that no longer exists is dropped; a partition number that no longer exists is not detected. Of two claimants
+    the one with the higher generation keeps the partition; with equal generations neither does. Before 3.4.1 only the highest
+    generation of the group keeps claims.
 
     Complexity: linear in the claims.
     """
@@ -163,14 +162,14 @@ def _resolve_one_by_one(
     generations: Sequence[int],
     behaviour: ClientBehaviour,
 ) -> Claims:
-    # Dictionaries for their order and their quick removal; a member cannot keep a partition twice.
+    # Dictionaries for their order and fast removal; a member cannot keep a partition twice.
     owned: list[dict[TopicPartition, None]] = [{} for _ in members]
     contested: set[TopicPartition] = set()
     claimants: dict[TopicPartition, int] = {}
     for claimant, (claims, generation) in enumerate(zip(claimed, generations, strict=True)):
         for partition in claims:
             other = claimants.get(partition)
-            # The other's generation is read from the protocol field even where this member's comes from user data.
+            # The other member's generation is read from the protocol field, even if this member's comes from user data.
             if other is not None and generation <= (others := generation_field(members[other])):
                 if generation == others:
                     contested.add(partition)
@@ -179,8 +178,8 @@ def _resolve_one_by_one(
                 elif not behaviour.ignores_losing_claimants:
                     claimants[partition] = claimant
                 continue
-            # Kafka adds the claim before it takes the other's away, which may be the same member's: nothing is left of a claim that was
-            # lost before.
+            # Kafka adds the claim before it removes the other one, which may be of the same member. So a claim that was rejected before is
+            # lost completely.
             is_kept = other != claimant or partition in owned[claimant]
             if other is not None:
                 owned[other].pop(partition, None)
@@ -191,7 +190,7 @@ def _resolve_one_by_one(
 
 
 def _keep_highest_generation(data: Sequence[MemberData], topics: Collection[str], behaviour: ClientBehaviour) -> Claims:
-    """Return the claims as 2.5.1 to 3.4.0 settle them: a higher generation clears everything seen before."""
+    """Return the claims as 2.5.1 to 3.4.0 resolve them: a higher generation removes all claims seen before."""
     owned: list[list[TopicPartition]] = []
     contested: set[TopicPartition] = set()
     claimants: dict[TopicPartition, int] = {}

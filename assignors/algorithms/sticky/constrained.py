@@ -1,4 +1,4 @@
-"""The sticky algorithm for equal subscriptions: keep up to a quota, then deal out the rest in turn.
+"""The sticky algorithm for equal subscriptions: members keep claims up to a quota, then get the rest in turn.
 
 Source: ``AbstractStickyAssignor.ConstrainedAssignmentBuilder``, Kafka 3.0 and later (KAFKA-12464, KIP-881, KAFKA-15170, KAFKA-16277).
 """
@@ -29,36 +29,36 @@ def assign_constrained(
     behaviour: ClientBehaviour,
     budget: StepBudget,
 ) -> tuple[Sequence[Sequence[TopicPartition]], Callable[[], Sequence[Sequence[TopicPartition]]]]:
-    """Return each member's partitions, equal subscriptions given, and a function that gives them without those taken from somebody.
+    """Return each member's partitions for equal subscriptions, and a function that returns them without those taken from other members.
 
-    Only cooperation needs the second, so it is not worked out before it is asked for.
+    Only the cooperative assignor needs the second, so it is computed on demand.
 
-    Everybody gets the lower quota, total // members; total % members get one more. A member keeps its claims up to its quota: with
-    fewer it keeps all; with the upper quota or more it keeps that many as long as members may have the upper quota, *in hash map
-    order*; else it keeps the lower quota. What is then unassigned goes round the members below the lower quota by member id, then
-    one each to those who wait at the lower quota.
+    Every member gets the lower quota, total // members; total % members get one more. A member keeps its claims up to its quota. With
+    fewer claims it keeps all. With the upper quota or more it keeps that many, while members may still have the upper quota, *in hash
+    map order*; else it keeps the lower quota. The unassigned partitions go in turn to the members below the lower quota, by member id,
+    then one each to those at the lower quota.
 
     Worked example, cooperative: ``t1p0 t1p1 t2p0 t2p1``, three members, lower quota 1, one may have 2. ``consumer1`` owns t1p0 t2p0,
     ``consumer2`` t1p1 t2p1, ``consumer3`` nothing. The map order is consumer3, consumer2, consumer1, so it is consumer2 that
     keeps both; consumer1 keeps t1p0, and t2p0 goes to consumer3.
 
-    Order: who keeps the upper quota: hash map order. What is kept: partition number, then topic. What is dealt out: topic, then
-    partition, with racks first by how few members share one. To whom: member id.
-    Complexity: O(p + m log m) for p partitions and m members, plus sorting claims that are not sorted already.
+    Order: members that keep the upper quota: hash map order. Kept partitions: partition number, then topic. Assigned partitions:
+    topic, then partition; with racks first by how few members share a rack. Members that get them: member id.
+    Complexity: O(p + m log m) for p partitions and m members, plus the sort of unsorted claims.
 
     Args:
         member_ids: the members by number.
-        walk: the member numbers in the order in which Kafka looks at the claims.
+        walk: the member numbers in the order in which Kafka reads the claims.
         partition_counts: existing topics.
         claims: by member number.
         racks: by member number.
-        behaviour: what the release does.
-        budget: pays for looks at racks; dealing itself is linear.
+        behaviour: behaviour of the release.
+        budget: counts the steps with racks; the rest is linear.
 
     Raises:
         NoResultError: the budget ran out.
-        KafkaAssignorError: ``ArithmeticException`` without members; ``IllegalStateException`` where a claimed partition number that
-            does not exist spoils Kafka's count.
+        KafkaAssignorError: ``ArithmeticException`` without members; ``IllegalStateException`` if a claimed partition number that
+            does not exist makes Kafka's count wrong.
     """
     if not member_ids:
         raise KafkaAssignorError("ArithmeticException", "a group without members has no quota")
@@ -70,10 +70,10 @@ def assign_constrained(
 
 
 def constrained_orders(member_ids: Sequence[str], is_stable: bool) -> tuple[Sequence[int], Sequence[str]]:
-    """Return the order in which claims are looked at, by member number, and the order of the result.
+    """Return the order in which claims are read, as member numbers, and the order of the result.
 
-    The claims are in a map filled from the members' map. The result's map is filled from one that was filled from a copied one; a copy
-    has a larger table for 12, 24, 48, ... members (JDK up to 18).
+    The claims are in a map filled from the members' map. The result's map is filled from a map that was filled from a copy; a copy has a
+    larger table for 12, 24, 48, ... members (JDK up to 18).
     """
     capacity = 1 << int(len(member_ids) / 0.75).bit_length()
     walk = map_walk(member_ids, is_stable)
@@ -95,8 +95,8 @@ def map_walk(member_ids: Sequence[str], is_stable: bool) -> Sequence[int]:
 
 
 def _assign_afresh(member_ids: Sequence[str], partition_counts: Mapping[str, int]) -> list[Sequence[TopicPartition]]:
-    """Return the assignment of a group in which nobody keeps anything: every n-th partition to the n-th member."""
-    # A list: growing a tuple of two million partitions would take half as long as all the rest.
+    """Return the assignment of a group without kept claims: of n members, each gets every n-th partition."""
+    # A list: to grow a tuple of two million partitions would take half as long as all the rest.
     every = list(every_partition((topic, partition_counts[topic]) for topic in sort_strings(partition_counts)))
     partitions: list[Sequence[TopicPartition]] = [()] * len(member_ids)
     for member, hand in zip(sort_positions(member_ids), deal_hands(every, len(member_ids)), strict=True):
@@ -105,16 +105,16 @@ def _assign_afresh(member_ids: Sequence[str], partition_counts: Mapping[str, int
 
 
 def fill_quotas(sizes: Sequence[int], lower: int, expected_above: int) -> tuple[list[tuple[int, int]], list[int], list[int], int]:
-    """Return who has to give up claims, who may be given partitions, and how many members have more than the lower quota.
+    """Return members that have to give up claims, members that may get partitions, and how many have more than the lower quota.
 
     Args:
-        sizes: how many claims each member has, in the order in which Kafka looks at them.
-        lower: what everybody gets at least.
-        expected_above: how many members get one more; zero when all get the same.
+        sizes: number of claims of each member, in the order in which Kafka reads them.
+        lower: the lower quota.
+        expected_above: number of members that get one more; 0 if all get the same.
 
     Returns:
-        Members that claim more than they may keep, with the number they may; members below the lower quota; members that wait at it for
-        one more; the number of members above it.
+        Members that claim more than they may keep, with the number they may keep; members below the lower quota; members at the lower
+        quota that may get one more; the number of members above it.
 
     >>> fill_quotas([1, 5, 3, 2, 3], lower=2, expected_above=1)
     ([(1, 3), (2, 2), (4, 2)], [0], [], 1)
@@ -141,24 +141,24 @@ def fill_quotas(sizes: Sequence[int], lower: int, expected_above: int) -> tuple[
 
 
 def deal(partitions: list[Any], unassigned: Sequence[TopicPartition], under: Sequence[int], exact: Sequence[int], lower: int) -> None:
-    """Deal out partitions in turn: below the lower quota first, then one each to those who wait at it.
+    """Give partitions in turn to members below the lower quota, then one each to members at it.
 
     Args:
-        partitions: what each member has so far and gets more of; of the same type as ``unassigned``.
-        unassigned: in the order in which they are dealt out.
-        under: the members below the lower quota by member id.
-        exact: those who wait at it by member id.
-        lower: the quota.
+        partitions: the partitions of each member, to which new ones are added; of the same type as ``unassigned``.
+        unassigned: partitions to assign, in order.
+        under: the members below the lower quota, by member id.
+        exact: the members at the lower quota that may get one more, by member id.
+        lower: the lower quota.
 
     Raises:
-        KafkaAssignorError: as Kafka fails when somebody is left below the lower quota, or a partition without a member.
+        KafkaAssignorError: a member stays below the lower quota, or a partition without an owner, as in Kafka.
     """
     if len(under) == 1 and len(partitions[under[0]]) + len(unassigned) == lower:
         partitions[under[0]] += unassigned  # a member has joined an even group
         return
     at = 0
     while under and at < len(unassigned):
-        # As long as nobody leaves the circle, each member's share is every n-th partition.
+        # While no member leaves the circle, each gets every n-th partition.
         rounds = min([lower - len(partitions[member]) for member in under])
         end = min(at + rounds * len(under), len(unassigned))
         for offset, member in enumerate(under, start=at):
@@ -175,7 +175,7 @@ def deal(partitions: list[Any], unassigned: Sequence[TopicPartition], under: Seq
 
 
 class _ConstrainedAssignment:
-    """One constrained assignment in the making."""
+    """The state of one constrained assignment."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class _ConstrainedAssignment:
         self._racks = racks
         self._behaviour = behaviour
         self._budget = budget
-        # Members that get more than the lower quota, zero when all get the same.
+        # Number of members that get more than the lower quota; 0 if all get the same.
         self._lower, self._expected_above = divmod(sum(partition_counts.values()), len(member_ids))
         self._upper = self._lower + (self._expected_above > 0)
         self._above = 0
@@ -202,9 +202,9 @@ class _ConstrainedAssignment:
         self._exact: list[int] = []
         self._revoked: dict[TopicPartition, int] = {}
         self._partitions: list[list[TopicPartition]] = [[] for _ in member_ids]
-        self._frozen: list[tuple[TopicPartition, ...]] = []  # once solved, what became of these
+        self._frozen: list[tuple[TopicPartition, ...]] = []  # the final partitions, once solved
         self._dealt_from: list[int] = []
-        # What nobody claimed; None where that alone does not tell what was taken from somebody.
+        # Partitions that nobody claimed; None if these alone do not show which partitions were taken from a member.
         self._unclaimed: list[TopicPartition] | None = None
 
     def solve(self) -> Sequence[Sequence[TopicPartition]]:
@@ -223,7 +223,7 @@ class _ConstrainedAssignment:
         return self._frozen
 
     def _keep_claims(self) -> None:
-        """Let everybody keep claims up to its quota; remember what was taken from whom."""
+        """Let every member keep claims up to its quota; record the partitions taken from each."""
         key = partition_order(self._counts)
         sorts = self._behaviour.sorts_owned_partitions
         racks = self._racks if self._racks.is_active else None
@@ -252,13 +252,13 @@ class _ConstrainedAssignment:
             del self._partitions[member][quota:]
 
     def _unassigned(self) -> list[TopicPartition]:
-        """Return what nobody kept, by topic and number, as Kafka finds it."""
+        """Return the partitions that nobody kept, by topic and number, as Kafka finds them."""
         topics = sort_strings(self._counts)
         has_racks = self._racks.is_active
         if self._claims.marks is None or (has_racks and not self._behaviour.sorts_owned_partitions):
             marks = mark(self._partitions, self._counts)
         else:
-            # All that was claimed and not kept is in the record of revocations.
+            # The record of revocations has all partitions that were claimed and not kept.
             marks = self._claims.marks
             self._unclaimed = None if has_racks else unmarked(marks, topics)
             for topic, number in self._revoked:
@@ -269,7 +269,7 @@ class _ConstrainedAssignment:
         return unmatched(every_partition((topic, self._counts[topic]) for topic in topics), kept)
 
     def _deal_by_rack(self, unassigned: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Deal out partitions to members that share a rack with them; return the others."""
+        """Give partitions to members that share a rack with them; return the others."""
         under, exact = self._under, self._exact
         counts_above = self._behaviour.sorts_owned_partitions
         left = []
@@ -312,11 +312,11 @@ class _ConstrainedAssignment:
         return None
 
     def without_transfers(self) -> Sequence[Sequence[TopicPartition]]:
-        """Return each member's partitions without those that somebody else has to give up first."""
+        """Return each member's partitions without those that another member has to give up first."""
         if self._unclaimed is None:
             return withhold(self._frozen, self._find_transfers())
-        # With claims in good order and no racks, nobody is dealt what it gave up itself: all that is dealt out was taken from somebody
-        # else, but for what nobody had. Looking that up instead takes a tenth of the time where half the partitions move.
+        # With sorted claims and no racks, no member gets back a partition that it gave up. All partitions that are given were taken from
+        # another member, or nobody had them. To look up the second takes a tenth of the time if half the partitions move.
         is_unclaimed = set(self._unclaimed).__contains__
         return [
             held[:start] + tuple(filter(is_unclaimed, held[start:] if self._unclaimed else ()))
@@ -324,7 +324,7 @@ class _ConstrainedAssignment:
         ]
 
     def _find_transfers(self) -> dict[TopicPartition, int]:
-        """Return which of the newly dealt partitions were taken from, or are contested by, somebody else."""
+        """Return the newly given partitions that were taken from, or are contested by, another member."""
         contested, revoked = self._claims.contested, self._revoked
         if not revoked and not contested:
             return {}

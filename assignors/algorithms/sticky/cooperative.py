@@ -1,4 +1,4 @@
-"""What cooperative-sticky holds back: partitions that somebody else still has (KIP-429).
+"""The partitions that cooperative-sticky withholds because another member still has them (KIP-429).
 
 Source: ``CooperativeStickyAssignor.adjustAssignment`` and ``computePartitionsTransferringOwnership``.
 """
@@ -12,10 +12,10 @@ from assignors.model import Member, TopicPartition
 
 
 def find_transfers(members: Sequence[Member], partitions: Sequence[Sequence[TopicPartition]]) -> dict[TopicPartition, int]:
-    """Return partition -> its new owner for all that one member gets and another one, by its own claims, has to give up.
+    """Return partition -> its new owner for the partitions that one member gets and another, by its own claims, has to give up.
 
-    The claims are taken as they are, so a stale claim blocks a hand-over for one rebalance, and a partition that goes to somebody who
-    claims it is handed over at once.
+    Claims are not checked. So a stale claim delays a hand-over by one rebalance, and a partition that goes to a member that claims it is
+    handed over at once.
 
     >>> find_transfers([Member("a", owned=(("t", 0),)), Member("b")], [[], [("t", 0)]])
     {('t', 0): 1}
@@ -30,7 +30,7 @@ def find_transfers(members: Sequence[Member], partitions: Sequence[Sequence[Topi
 
 
 def withhold(partitions: Sequence[Sequence[TopicPartition]], transferring: Mapping[TopicPartition, int]) -> list[Sequence[TopicPartition]]:
-    """Return the assignment without the partitions in transfer, of each the first occurrence in its new owner's list.
+    """Return the assignment without the partitions in transfer: of each, the first occurrence in its new owner's list is removed.
 
     >>> withhold([[], [("t", 0), ("t", 1)]], {("t", 0): 1})
     [[], [('t', 1)]]

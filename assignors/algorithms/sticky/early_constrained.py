@@ -1,4 +1,4 @@
-"""The first algorithm for equal subscriptions: keep up to the upper quota, fill up to the lower one, steal what is missing.
+"""The first algorithm for equal subscriptions: keep up to the upper quota, fill up to the lower one, take what is missing.
 
 Source: ``AbstractStickyAssignor.constrainedAssign``, Kafka 2.5.1 to 2.8 (KAFKA-9987; double claims since 2.8.1, KAFKA-12984).
 """
@@ -28,22 +28,22 @@ def assign_early_constrained(
     behaviour: ClientBehaviour,
     budget: StepBudget,
 ) -> tuple[Sequence[Sequence[TopicPartition]], Callable[[], Sequence[Sequence[TopicPartition]]]]:
-    """Return each member's partitions, and a function that gives them without those taken from somebody.
+    """Return each member's partitions, and a function that returns them without those taken from other members.
 
-    Unlike today, everybody may keep the upper quota at first; a member below the lower quota then takes the first partition of
+    Unlike today, every member may keep the upper quota at first. Then a member below the lower quota takes the first partition of
     each member at the upper quota, in hash map order.
 
     Args:
         member_ids: the members by number.
-        walk: the member numbers in the order in which Kafka looks at the claims.
+        walk: the member numbers in the order in which Kafka reads the claims.
         partition_counts: existing topics.
         claims: by member number.
-        racks: not used, these releases know none.
+        racks: not used: these releases have none.
         behaviour: not used.
-        budget: not used, dealing is linear.
+        budget: not used: the work is linear.
 
     Raises:
-        KafkaAssignorError: ``IllegalStateException`` where a claim of a partition that does not exist spoils Kafka's count.
+        KafkaAssignorError: ``IllegalStateException`` if a claim of a partition that does not exist makes Kafka's count wrong.
     """
     unassigned = dict.fromkeys(every_partition((topic, partition_counts[topic]) for topic in sort_strings(partition_counts)))
     lower, more = divmod(len(unassigned), len(member_ids)) if member_ids else (0, 0)

@@ -1,11 +1,11 @@
-"""How releases before 3.0 state the general problem, partition by partition.
+"""The general problem as releases before 3.0 build it, partition by partition.
 
-Up to 2.5.0 there is no other algorithm. 0.11 to 2.2 know no generations: whoever claims a partition has it. From 2.3 on the newest
-claim counts and the second newest is the previous owner (KIP-341); the claims then come in the order of a hash map of partitions, which
-is why those releases return lists that look shuffled.
+Up to 2.5.0 there is no other algorithm. 0.11 to 2.2 have no generations: a member that claims a partition has it. From 2.3 on the newest
+claim counts, and the second newest gives the previous owner (KIP-341). The claims then have the order of a hash map of partitions, so the
+lists of these releases look shuffled.
 
 Source: ``StickyAssignor`` of 0.11 to 2.3, ``AbstractStickyAssignor`` of 2.4 to 2.8. Differs from source: partitions of different
-topics with equal hash codes in a bucket of nine or more come in insertion order, where Java goes by identity.
+topics with equal hash codes in a bucket of nine or more keep insertion order; Java orders them by identity.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from assignors.model import KafkaAssignorError, Member, TopicPartition
 def state_early_general_problem(
     members: Sequence[Member], data: Sequence[MemberData], partition_counts: Mapping[str, int], behaviour: ClientBehaviour
 ) -> GeneralProblem:
-    """Return the problem as the release states it.
+    """Return the problem as the release builds it.
 
     Args:
         members: in map order.
         data: their claims and generations.
         partition_counts: existing topics, in the order of Kafka's map of them.
-        behaviour: what the release does.
+        behaviour: behaviour of the release.
 
     Raises:
         KafkaAssignorError: ``NoSuchElementException`` without members, and before 2.3 with user data but without partitions;
@@ -58,7 +58,7 @@ def state_early_general_problem(
         if returning and not partition_counts:
             raise KafkaAssignorError("NoSuchElementException", "there are previous assignments, but no partitions")
         map_order = hash_map_order([*map(member_ids.__getitem__, returning), *member_ids])
-    # The map of assignments is filled with the members that had one first.
+    # The map of assignments is filled first with the members that had one.
     is_fresh = not (claimants or returning)
     numbers = {member_id: number for number, member_id in enumerate(member_ids)}
     walk = [numbers[member_id] for member_id in map_order]
@@ -111,13 +111,13 @@ def state_early_general_problem(
 
 def _newest_claims(data: Sequence[MemberData]) -> tuple[list[list[TopicPartition]], dict[TopicPartition, int], list[int]]:
     """Return each member's claims of partitions that nobody claims in a newer generation, the second newest claimants, and the newest
-    claimant of each partition in the order in which Kafka goes through the partitions.
+    claimant of each partition in the order in which Kafka iterates the partitions.
     """
     claimants: dict[TopicPartition, dict[int, int]] = {}
     for number, (claims, generation) in enumerate(data):
         for partition in claims:
             by_generation = claimants.setdefault(partition, {})
-            # In one generation the first claimant counts; without a generation, the last.
+            # Within a generation the first claimant counts; without a generation, the last.
             if generation is None or generation not in by_generation:
                 by_generation[stated(generation)] = number
     claimed: list[list[TopicPartition]] = [[] for _ in data]
@@ -148,7 +148,7 @@ def _partitions_by_holder(
     walk: Sequence[int],
     rank: Sequence[int],
 ) -> list[TopicPartition]:
-    """Return all partitions, one from the largest member at a time, those with a previous owner first; unclaimed ones last."""
+    """Return all partitions: one at a time from the largest member, those with a previous owner first; unclaimed ones last."""
     every = list(every_partition(partition_counts.items()))
     existing = set(every)
     remaining = {number: [partition for partition in claimed[number] if partition in existing] for number in walk}

@@ -38,18 +38,18 @@ _rack = attrgetter("rack")
 
 
 def assign_sticky(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
-    """Return what ``StickyAssignor`` gives each member: balanced first, then as little moved as possible.
+    """Return the assignment of ``StickyAssignor``: balance first, then as few movements as possible.
 
-    Previous assignments count as the members' user data states them; their ``owned`` claims do not count. The algorithm for equal
-    subscriptions is in ``constrained``, the one for differing ones in ``general``.
+    Previous assignments come from the members' user data; their ``owned`` claims are not used. The algorithm for equal subscriptions is
+    in ``constrained``, the one for different subscriptions in ``general``.
 
-    Order: members as Kafka's result map has them; each member's kept partitions first.
-    Source: ``StickyAssignor``, KIP-54, KIP-341. Differs from source: nothing known; a call that Kafka would never finish raises.
+    Order: members as in Kafka's result map; each member's kept partitions first.
+    Source: ``StickyAssignor``, KIP-54, KIP-341. Differs from source: nothing known; a call that Kafka never finishes raises an error.
 
     Raises:
         NoResultError: Kafka never returns, or the budget ran out.
-        KafkaAssignorError: what Kafka throws: ``ArithmeticException`` without members, others on claims of partitions that do not
-            exist or of topics no longer subscribed to.
+        KafkaAssignorError: Kafka throws: ``ArithmeticException`` without members, others on claims of partitions that do not exist or
+            of topics that are no longer subscribed.
         KafkaVersionError: a release before 0.11.
     """
     assignment = assign_small_group(problem, client_behaviour(kafka_version), step_budget)
@@ -62,10 +62,10 @@ def assign_sticky(problem: GroupProblem, *, kafka_version: str | None = None, st
 
 
 def assign_cooperative_sticky(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
-    """Return what ``CooperativeStickyAssignor`` gives each member, without the partitions that must be revoked first.
+    """Return the assignment of ``CooperativeStickyAssignor``, without the partitions that must be revoked first.
 
-    Same algorithm as ``sticky`` on the members' ``owned`` claims. A partition that goes from one member to another is given to
-    nobody in this rebalance; the old owner revokes it, rejoins, and the next rebalance hands it over.
+    It is the algorithm of ``sticky`` on the members' ``owned`` claims. A partition that goes from one member to another is withheld in
+    this rebalance: the old owner gives it up and rejoins, and the next rebalance hands it over.
 
     Source: ``CooperativeStickyAssignor``, KIP-429. Differs from source: as ``assign_sticky``.
 
@@ -80,14 +80,14 @@ def assign_cooperative_sticky(problem: GroupProblem, *, kafka_version: str | Non
     return solution.assignment(solution.without_transfers())
 
 
-@dataclass(slots=True)  # freezing it would take a twentieth of the time of a small group
+@dataclass(slots=True)  # frozen=True would take a twentieth of the time of a small group
 class _Solution:
-    """A sticky result before cooperation.
+    """A sticky result before partitions are withheld.
 
     Attributes:
         member_ids: the members in map order.
         partitions: each member's partitions.
-        without_transfers: gives the same without what was taken from one member for another.
+        without_transfers: returns these without partitions that were taken from one member for another.
         result_order: the member ids in the order of Kafka's result.
     """
 
@@ -103,7 +103,7 @@ class _Solution:
 
 
 def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str | None, step_budget: int | None) -> _Solution:
-    """Return the result of the algorithm that fits the subscriptions and the release."""
+    """Return the result of the algorithm for the subscriptions and the release."""
     behaviour = client_behaviour(kafka_version)
     members, is_stable = members_in_map_order(problem)
     member_ids = [member.member_id for member in members]
@@ -127,7 +127,7 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         data = read_members(members, reader, behaviour, already_read=differing)
         subscriptions = distinct_subscriptions(members)
         names = hash_map_order(topic for subscription in subscriptions for topic in subscription)
-        # The set of names has all that are subscribed to, the map filled from it has those that exist: their tables differ in size.
+        # The set of names has all subscribed topics, and the map filled from it has the existing ones: their tables differ in size.
         topics = hash_map_order(topic for topic in names if topic in counts)
         general = state_early_general_problem(members, data, {topic: counts[topic] for topic in topics}, behaviour)
     rebalance = (Rebalance if general.is_regular() else IrregularRebalance)(general, racks, behaviour, budget, member_ids)
@@ -143,7 +143,7 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
 def _general_result_order(
     member_ids: Sequence[str], is_stable: bool, general: GeneralProblem, rebalance: GeneralRebalance[Any], behaviour: ClientBehaviour
 ) -> Sequence[str]:
-    """Return the order of a map filled from another one, out of which the fixed members were taken, and put in again at the end."""
+    """Return the order of a map filled from another one, from which the fixed members were removed and added again at the end."""
     if is_stable and behaviour.works_on_topics and not rebalance.fixed_members:
         return member_ids
     walk = [member_ids[number] for number in general.walk]
@@ -151,7 +151,7 @@ def _general_result_order(
     if not (has_crowded_bucket(member_ids) or has_crowded_bucket(walk)):
         movable = [member_id for member_id in walk if member_id not in fixed]
         return hash_map_order(movable + [member_id for member_id in member_ids if member_id in fixed])
-    # Trees: what is removed and put in again changes their order.
+    # Trees: keys that are removed and added again change the order.
     current = filled_map(map(member_ids.__getitem__, general.claimants), map(member_ids.__getitem__, general.returning), member_ids)
     capacity = 1 << (len(member_ids) - 1).bit_length() if behaviour.works_on_topics else DEFAULT_CAPACITY
     leaving = [member_id for member_id in hash_map_order(member_ids, initial_capacity=capacity) if member_id in fixed]

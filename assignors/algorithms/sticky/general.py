@@ -1,4 +1,4 @@
-"""The sticky algorithm for differing subscriptions: keep what is valid, place the rest, then even out move by move.
+"""The sticky algorithm for different subscriptions: keep valid claims, assign the rest, then balance move by move.
 
 Source: ``AbstractStickyAssignor.GeneralAssignmentBuilder``, Kafka 3.0 and later (KAFKA-12675, KIP-881, KAFKA-15106).
 """
@@ -24,15 +24,15 @@ _NOBODY = -1
 
 
 Visits = TypeVar("Visits")
-"""What one pass goes through."""
+"""The partitions that one pass visits."""
 
 
 class GeneralRebalance(ABC, Generic[Visits]):
-    """One general assignment in the making: what is done for any problem, whatever holdings are kept in.
+    """The state of one general assignment: the steps that do not depend on how partitions are stored.
 
     Attributes:
         fixed_members: after ``solve``, the members that could not take part in moves.
-        is_reverted: after ``solve``, whether all moves were taken back, as they had made nothing more even.
+        is_reverted: after ``solve``, whether all moves were undone, because they did not improve the balance.
     """
 
     def __init__(self, problem: GeneralProblem, racks: RackInfo, behaviour: ClientBehaviour, budget: StepBudget, member_ids: Sequence[str]):
@@ -66,7 +66,7 @@ class GeneralRebalance(ABC, Generic[Visits]):
         moves_new_first = self._behaviour.balances_new_partitions_first and not problem.is_revocation_required
         if moves_new_first:
             self._reassign(self._visits(problem.unassigned, movable))
-        # Where all partitions are new, these passes have ended with one that moved none of them.
+        # If all partitions are new, the last of these passes has moved none of them.
         if not (moves_new_first and len(problem.unassigned) == len(problem.every)):
             has_changed = self._reassign(self._visits(problem.every, movable))
             self.is_reverted = has_changed and score_before is not None and self._score() >= score_before
@@ -76,15 +76,15 @@ class GeneralRebalance(ABC, Generic[Visits]):
 
     @abstractmethod
     def _give_out(self, partitions: Sequence[TopicPartition], *, in_rack: bool) -> Sequence[TopicPartition]:
-        """Give each partition to its smallest subscriber, or to the smallest that shares a rack; return those without one."""
+        """Give each partition to its smallest subscriber, or to the smallest that shares a rack; return the partitions without one."""
 
     @abstractmethod
     def _find_fixed_members(self, movable: Collection[str]) -> set[int]:
-        """Return the members that cannot get more, and hold nothing that somebody else could get."""
+        """Return the members that cannot get more partitions, and have none that another member could get."""
 
     @abstractmethod
     def _save(self) -> Any:
-        """Return what ``_restore`` takes to undo all moves from here on."""
+        """Return the state with which ``_restore`` undoes all later moves."""
 
     @abstractmethod
     def _restore(self, saved: Any) -> None:
@@ -96,19 +96,19 @@ class GeneralRebalance(ABC, Generic[Visits]):
 
     @abstractmethod
     def _sizes_of_all(self) -> Sequence[int]:
-        """Return how many partitions each member has."""
+        """Return the number of partitions of each member."""
 
     def _score(self) -> int:
-        """Return Kafka's balance score, the sum of all pairs' differences in size, as the 32-bit number that it is in Java."""
+        """Return Kafka's balance score, the sum of the size differences of all pairs, as a 32-bit number like in Java."""
         sizes = sorted([size for member, size in enumerate(self._sizes_of_all()) if member not in self.fixed_members])
         score = sum([size * (2 * rank - len(sizes) + 1) for rank, size in enumerate(sizes)])
         return (score + (1 << 31)) % (1 << 32) - (1 << 31)
 
     def _reassign(self, visits: Visits) -> bool:
-        """Move partitions until a pass over them moves none; return whether any moved.
+        """Move partitions until a pass moves none; return whether any moved.
 
-        Kafka has no limit on passes. A pass depends on nothing but the state compared here, so a state that returns returns for
-        ever (Brent's algorithm: compare with one remembered state, and remember a new one after 1, 2, 4, ... passes).
+        Kafka has no limit of passes. A pass depends only on the state that is compared here, so a state that recurs will recur for
+        ever. (Brent's algorithm: compare with one saved state, and save a new one after 1, 2, 4, ... passes.)
         """
         passes = 0
         while True:
@@ -123,14 +123,14 @@ class GeneralRebalance(ABC, Generic[Visits]):
 
     @abstractmethod
     def _visits(self, partitions: Sequence[TopicPartition], movable: Collection[str]) -> Visits:
-        """Return the partitions of movable topics as ``_sweep`` goes through them."""
+        """Return the partitions of movable topics in the form that ``_sweep`` takes."""
 
     @abstractmethod
     def _sweep(self, visits: Visits) -> bool:
         """Make one pass over partitions; return whether any moved."""
 
     def _move(self, partition: TopicPartition, target: int) -> None:
-        """Send the partition, or another of its topic that had come the other way, to the target."""
+        """Move the partition, or another of its topic that had moved the other way, to the target."""
         partition = self._movements.actual_partition(partition, self._owner_of(partition), target)
         owner = self._owner_of(partition)
         self._movements.record(partition, owner, target)
@@ -139,7 +139,7 @@ class GeneralRebalance(ABC, Generic[Visits]):
 
     @abstractmethod
     def _owner_of(self, partition: TopicPartition) -> int:
-        """Return who has the partition."""
+        """Return the owner of the partition."""
 
     @abstractmethod
     def _transfer(self, partition: TopicPartition, owner: int, target: int) -> None:
@@ -147,7 +147,7 @@ class GeneralRebalance(ABC, Generic[Visits]):
 
     @abstractmethod
     def _owners_now(self) -> object:
-        """Return who has what, for comparison: that and the movements decide what the next pass does."""
+        """Return the owners, for comparison: they and the movements decide what the next pass does."""
 
     def _describe_cycle(self, passes: int) -> str:
         shown = ", ".join(
@@ -162,16 +162,15 @@ class GeneralRebalance(ABC, Generic[Visits]):
 
 
 _Run = tuple[str, Sequence[int]]
-"""A topic, and the places of partitions that come one after the other."""
+"""A topic, and the indices of partitions that follow one another."""
 
 
 class Rebalance(GeneralRebalance[list[_Run]]):
-    """One general assignment in the making, for regular problems.
+    """The state of one general assignment, for regular problems.
 
-    Kafka tests the balance of the whole group before every single partition, and finds a partition's new owner by walking all
-    members. For a regular problem neither is needed: while any rule can fire the group is unbalanced, and the new owner is the
-    topic's subscriber with the fewest partitions and then the lowest id. That one is at the top of a heap which is made when a topic's
-    turn comes and which lasts as long.
+    Kafka tests the balance of the whole group before every partition, and finds a partition's new owner by a walk over all members. A
+    regular problem needs neither. While any rule applies, the group is unbalanced. And the new owner is the topic's subscriber with the
+    fewest partitions and then the lowest id. It is at the top of a heap that is built for one topic at a time.
 
     Who has a partition is in a list by place: partitions by topic, in the order of the topics, and number. What a member has, and in which
     order, is put together in the end.
@@ -189,13 +188,13 @@ class Rebalance(GeneralRebalance[list[_Run]]):
             for topic, number in held:
                 self._owners[self._start_of[topic] + number] = member
         self._placed: list[int] = []
-        self._moved: dict[int, None] = {}  # the last moved last
+        self._moved: dict[int, None] = {}  # in the order of the last move
         self._member_count = len(problem.current)
         self._by_rank = sorted(range(self._member_count), key=problem.ranks.__getitem__)
-        # One number orders members by size, then id.
+        # One number orders members by size, then by id.
         self._keys = [len(held) * self._member_count + rank for held, rank in zip(problem.current, problem.ranks, strict=True)]
         self._heap: list[int] = []
-        # Topics with the same subscribers share one way to pick these members' keys: in C, in a third of the time of a loop.
+        # Topics with the same subscribers share one function that picks these members' keys: in C, in a third of the time of a loop.
         pick_keys: dict[tuple[int, ...], Callable[[list[int]], Sequence[int]]] = {}
         self._pick_keys = {
             topic: pick_keys.get(key := tuple(members)) or pick_keys.setdefault(key, picker(members))
@@ -257,7 +256,7 @@ class Rebalance(GeneralRebalance[list[_Run]]):
             self._placed += indices
 
     def _heaps_in_rack(self, topic: str, racks: frozenset[str]) -> list[list[int]]:
-        """Return heaps of the topic's subscribers in each of these racks, and of those that have none."""
+        """Return heaps of the topic's subscribers in each of these racks, and of those without a rack."""
         heaps = []
         for rack in {None, *racks}:
             members = [member for member in self._problem.subscribers[topic] if self._racks.consumer_racks[member] == rack]
@@ -272,7 +271,7 @@ class Rebalance(GeneralRebalance[list[_Run]]):
             member = self._by_rank[key % self._member_count]
             if self._keys[member] == key:
                 return member
-            # The member has grown since; where it has shrunk an entry was added.
+            # The member has grown since; for one that has shrunk an entry was added.
             heapreplace(heap, self._keys[member])
 
     def _find_fixed_members(self, movable: Collection[str]) -> set[int]:
@@ -292,14 +291,14 @@ class Rebalance(GeneralRebalance[list[_Run]]):
         has_moved = False
         for topic, indices in visits:
             of_subscribers = self._pick_keys[topic](keys)
-            # An owner, present or previous, is a subscriber: where none has two more than another, which is so for most topics, none moves.
+            # A present or previous owner is a subscriber. If none has two more than another, as in most topics, no partition moves.
             if max(of_subscribers) // step > min(of_subscribers) // step + 1:
                 self._heap = sorted(of_subscribers)
                 has_moved = self._even_out(indices) or has_moved
         return has_moved
 
     def _even_out(self, indices: Sequence[int]) -> bool:
-        """Move partitions of a topic to members that have two less than their owners; return whether any moved."""
+        """Move partitions of a topic to members that have at least two fewer than their owners; return whether any moved."""
         keys, step, heap, owners, partitions = self._keys, self._member_count, self._heap, self._owners, self._partitions
         previous_owners = self._problem.previous_owners
         # The entry at the top may be too small, never too large.

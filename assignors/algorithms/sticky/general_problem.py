@@ -1,4 +1,4 @@
-"""What the sticky algorithm for differing subscriptions has to balance.
+"""The input of the sticky algorithm for different subscriptions.
 
 Source: ``AbstractStickyAssignor.GeneralAssignmentBuilder``, Kafka 3.0 and later.
 """
@@ -18,25 +18,25 @@ from assignors.model import Member, TopicPartition
 
 @dataclass(slots=True)
 class GeneralProblem:
-    """What there is to balance; members by number, in map order.
+    """The problem to balance; members are numbers, in map order.
 
     Attributes:
         walk: the member numbers in the order of Kafka's map of assignments.
-        claimants: with whom that map is filled first, by ``computeIfAbsent``: the newest claimant of each partition in turn.
-        returning: with whom it is filled next, by ``put``, before all others.
-        ranks: each member's place by member id.
+        claimants: the members with which that map is filled first, by ``computeIfAbsent``: the newest claimant of each partition.
+        returning: the members with which it is filled next, by ``put``, before all others.
+        ranks: the rank of each member by member id.
         partition_counts: existing topics.
         is_by_topic: ``every`` has the topics in the order of ``partition_counts``, and the partitions of each by number.
-        subscribers: topic -> its members, once for every time a member lists it.
+        subscribers: topic -> its members, each as often as it lists the topic.
         subscribed: for each member its existing topics in list order.
-        current: the claims that stand.
-        owners: partition -> who claims it; a claim that was taken back leaves its entry. None where everybody owns what it claims, each
-            partition is claimed once at most, and all that is not claimed is to be placed.
-        every: all partitions in the order in which they are looked at.
-        unassigned: the partitions to place, in the order of ``every``.
+        current: the valid claims.
+        owners: partition -> its claimant; a withdrawn claim keeps its entry. None if all members own what they claim, each partition is
+            claimed at most once, and all unclaimed partitions are to be assigned.
+        every: all partitions in the order in which they are visited.
+        unassigned: the partitions to assign, in the order of ``every``.
         previous_owners: partition -> the member that had it in an older generation.
-        is_revocation_required: a claim was taken back.
-        counts_lists: a list as long as all existing topics counts as all of them, whatever is in it.
+        is_revocation_required: a claim was withdrawn.
+        counts_lists: a list as long as the list of all existing topics counts as all of them, with any content.
     """
 
     walk: Sequence[int]
@@ -56,14 +56,14 @@ class GeneralProblem:
     is_by_topic: bool = False
 
     def max_size(self, member: int) -> int:
-        """Return the most partitions that the member could have, as Kafka counts them."""
+        """Return the most partitions that the member can have, as Kafka counts them."""
         topics = self.subscribed[member]
         if self.counts_lists and len(topics) == len(self.partition_counts):
             return len(self.every)
         return sum(map(self.partition_counts.__getitem__, topics))
 
     def is_regular(self) -> bool:
-        """Return whether Kafka's accidents cannot show, so that its result has a faster equivalent.
+        """Return whether Kafka's anomalies cannot occur, so that its result can be computed faster.
 
         Every partition is held or unassigned once, and held by its owner; no topic is listed twice; previous owners still subscribe.
         """
@@ -91,7 +91,7 @@ def state_general_problem(
     claims: Claims,
     racks: RackInfo,
 ) -> GeneralProblem:
-    """Return the problem as Kafka 3.0 and later states it."""
+    """Return the problem as Kafka 3.0 and later build it."""
     exists = partition_counts.__contains__
     subscribed = [member.topics if all(map(exists, member.topics)) else list(filter(exists, member.topics)) for member in members]
     subscribers: dict[str, list[int]] = {topic: [] for topic in partition_counts}
@@ -134,7 +134,7 @@ def state_general_problem(
         subscribers=subscribers,
         subscribed=subscribed,
         current=current,
-        # Where claims have marks, each partition is claimed once, by its owner.
+        # If claims have marks, each partition is claimed once, by its owner.
         owners=None if is_fresh or claims.marks is not None else claimants(claims.owned),
         every=every,
         unassigned=unassigned,
@@ -146,12 +146,12 @@ def state_general_problem(
 
 
 def claimants(owned: Sequence[Sequence[TopicPartition]]) -> dict[TopicPartition, int]:
-    """Return who claims a partition; of two the later one."""
+    """Return partition -> its claimant; of two the later one."""
     return {partition: number for number, claims in enumerate(owned) for partition in claims}
 
 
 def _previous_owners(data: Sequence[MemberData]) -> dict[TopicPartition, int]:
-    """Return who had a partition in an older generation; the newest of these, the first in map order of equal ones."""
+    """Return partition -> its owner in an older generation: the newest of these; of equal ones the first in map order."""
     generations = [stated(generation) for _, generation in data]
     highest = max(generations)
     owners: dict[TopicPartition, int] = {}

@@ -1,7 +1,7 @@
-"""The general sticky algorithm word for word, for problems on which its accidents show.
+"""The general sticky algorithm exactly as in Kafka, for problems that show its anomalies.
 
 Claims of partitions that no longer exist, topics listed twice and previous owners that are no longer subscribed make Kafka assign
-twice, assign to strangers, stop early, or throw. All of it is reproduced here, at Kafka's own price.
+twice, assign to unknown members, stop early, or throw. All this is reproduced here, with Kafka's complexity.
 
 Source: ``AbstractStickyAssignor.GeneralAssignmentBuilder``, all releases.
 """
@@ -20,11 +20,11 @@ from assignors.model import KafkaAssignorError, TopicPartition
 
 
 class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
-    """One general assignment in the making, for any problem.
+    """The state of one general assignment, for any problem.
 
-    Differs from ``Rebalance``: partitions are kept in lists, as the same one can be held twice; balance is tested before every
-    partition; a fixed member has no assignment any more, and asking for it is a NullPointerException.
-    Complexity: O(p * (p + m log m)) a pass.
+    Differs from ``Rebalance``: partitions are in lists, because a partition can be held twice; balance is tested before every
+    partition; a fixed member has no assignment any more, and reading it raises a NullPointerException.
+    Complexity: O(p * (p + m log m)) per pass.
     """
 
     def __init__(self, problem: GeneralProblem, racks: RackInfo, behaviour: ClientBehaviour, budget: StepBudget, member_ids: Sequence[str]):
@@ -79,7 +79,7 @@ class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
         """Return the size of a member's assignment.
 
         Raises:
-            KafkaAssignorError: the partition has no owner, or the member was taken out as fixed.
+            KafkaAssignorError: the partition has no owner, or the member was removed as fixed.
         """
         if member is None or member in self.fixed_members:
             raise KafkaAssignorError("NullPointerException", "a partition's owner, or a previous owner, has no current assignment")
@@ -100,7 +100,7 @@ class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
                 self._move(partition, previous)
                 has_moved = True
             elif self._has_smaller_subscriber(partition, owner):
-                # Kafka's walk over all members leaves out the fixed ones.
+                # Kafka's loop over all members leaves out the fixed ones.
                 subscribers = [member for member in self._problem.subscribers[partition[0]] if member not in self.fixed_members]
                 self._move(partition, min(subscribers, key=self._order))
                 has_moved = True
@@ -111,21 +111,21 @@ class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
         self._budget.spend(len(subscribers))
         racks = self._racks.racks_of(partition)
         if racks and owner is not None and self._racks.consumer_racks[owner] in racks:
-            # Looking at the own rack first cannot change the outcome, but it can spare an exception.
+            # To check the own rack first cannot change the result, but it can avoid an exception.
             nearby = (member for member in subscribers if self._racks.consumer_racks[member] in racks)
             if any(self._size(owner) > self._size(member) + 1 for member in nearby):
                 return True
         return any(self._size(owner) > self._size(member) + 1 for member in subscribers)
 
     def _is_balanced(self) -> bool:
-        """Return whether Kafka takes the group for balanced."""
+        """Return whether the group is balanced for Kafka."""
         order = sorted((member for member in range(len(self._current)) if member not in self.fixed_members), key=self._order)
         self._budget.spend(len(order))
         if not order:
             raise KafkaAssignorError("NoSuchElementException", "all members are fixed, and a partition is still to be moved")
         if len(self._current[order[0]]) >= len(self._current[order[-1]]) - 1:
             return True
-        # Of two holders of one partition the later in map order counts.
+        # Of two owners of one partition the later one in map order counts.
         holders = {partition: member for member in self._map_order for partition in self._current[member]}
         gain = 1 if self._behaviour.needs_a_gain_of_two else 0
         for member in order:

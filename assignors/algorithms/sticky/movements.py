@@ -1,4 +1,4 @@
-"""Which partition really moves: Kafka's record of movements within one general assignment.
+"""Kafka's record of movements within one general assignment, which decides the partition that really moves.
 
 Source: ``AbstractStickyAssignor.PartitionMovements``, all releases.
 """
@@ -9,27 +9,27 @@ from assignors.java.ordering import first_in_hash_set
 from assignors.model import TopicPartition
 
 Pair = tuple[int, int]
-"""Where a partition was when it first moved, and where it is."""
+"""The first owner of a moved partition, and its present one."""
 
 Movements = tuple[dict[TopicPartition, Pair], dict[tuple[str, Pair], tuple[tuple[int, ...], int]]]
-"""A copy of the record: each partition's pair; for each topic and pair the numbers in insertion order, and the most there ever were."""
+"""A copy of the record: each partition's pair; for each topic and pair the numbers in insertion order, and their largest count so far."""
 
 
 class PartitionMovements:
     """The movements so far.
 
-    When a partition is to go from b to a while another of its topic has gone from a to b, Kafka sends that other one back
-    instead, so that fewer partitions change hands: the first in the iteration order of a ``HashSet``. The partition that was asked for
-    does not move at all. Two topics' worth of such pairs can chase each other for ever.
+    If a partition should move from b to a, and another of its topic has moved from a to b, Kafka moves that other one back instead, so
+    that fewer partitions change owner. It takes the first one in the iteration order of a ``HashSet``. The first partition does not move
+    at all. Such pairs in two topics can repeat for ever.
     """
 
     def __init__(self) -> None:
         self._pairs: dict[TopicPartition, Pair] = {}
-        # topic -> pair -> partition numbers in insertion order, and the most there ever were: hash sets never shrink
+        # topic -> pair -> partition numbers in insertion order, and their largest count so far: hash sets never shrink
         self._by_topic: dict[str, dict[Pair, tuple[dict[int, None], list[int]]]] = {}
 
     def actual_partition(self, partition: TopicPartition, owner: int, target: int) -> TopicPartition:
-        """Return the partition to move when this one is to go from its owner to the target."""
+        """Return the partition to move if this one should move from its owner to the target."""
         of_topic = self._by_topic.get(partition[0])
         if of_topic is None:
             return partition
@@ -42,7 +42,7 @@ class PartitionMovements:
         return partition[0], first_in_hash_set(partition[0], numbers, largest[0])
 
     def record(self, partition: TopicPartition, owner: int, target: int) -> None:
-        """Note that the partition goes from its owner to the target."""
+        """Record that the partition moves from its owner to the target."""
         pair = self._pairs.pop(partition, None)
         if pair is not None:
             self._forget(partition, pair)
@@ -55,7 +55,7 @@ class PartitionMovements:
         largest[0] = max(largest[0], len(numbers))
 
     def snapshot(self) -> Movements:
-        """Return all that decides the future of the record, for comparison."""
+        """Return a copy of the record, for comparison."""
         return dict(self._pairs), {
             (topic, pair): (tuple(numbers), largest[0])
             for topic, of_topic in self._by_topic.items()

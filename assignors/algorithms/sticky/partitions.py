@@ -1,4 +1,4 @@
-"""Walking over all partitions of a group."""
+"""Functions over all partitions of a group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ by_number = itemgetter(1)
 
 
 def every_partition(topics: Iterable[tuple[str, int]]) -> Iterator[TopicPartition]:
-    """Return all partitions of the topics, given with their partition counts, in their order.
+    """Yield all partitions of the topics, which are given with their partition counts, in their order.
 
     >>> list(every_partition([("t", 2), ("u", 1)]))
     [('t', 0), ('t', 1), ('u', 0)]
@@ -25,7 +25,7 @@ def every_partition(topics: Iterable[tuple[str, int]]) -> Iterator[TopicPartitio
 
 
 def deal_hands(every: Sequence[TopicPartition], member_count: int) -> list[tuple[TopicPartition, ...]]:
-    """Return the partitions dealt out in turn to that many members: to each every n-th one.
+    """Return the partitions of each member if all are given in turn: each gets every n-th one.
 
     >>> deal_hands((("t", 0), ("t", 1), ("t", 2)), 2)
     [(('t', 0), ('t', 2)), (('t', 1),)]
@@ -43,9 +43,9 @@ def picker(indices: Sequence[int]) -> Callable[[Sequence[Any]], Any]:
 
 
 def mark(holdings: Collection[Sequence[TopicPartition]], partition_counts: Mapping[str, int]) -> dict[str, bytearray] | None:
-    """Return topic -> one byte for each of its partitions, set for those that are held; None when some is held twice or does not exist.
+    """Return topic -> one byte per partition, set if it is held; None if a partition is held twice or does not exist.
 
-    Bytes are an order of magnitude smaller and several times faster than a set of a million partitions.
+    Bytes are ten times smaller and several times faster than a set of a million partitions.
 
     >>> mark([[("t", 1)], []], {"t": 3})
     {'t': bytearray(b'\\x00\\x01\\x00')}
@@ -60,7 +60,7 @@ def mark(holdings: Collection[Sequence[TopicPartition]], partition_counts: Mappi
             marks[topic][number] = 1
     except LookupError:
         return None
-    # Counting afterwards takes a tenth less time than looking before each mark.
+    # A count at the end takes a tenth less time than a check before each mark.
     return marks if sum([row.count(1) for row in marks.values()]) == sum(map(len, holdings)) else None
 
 
@@ -74,7 +74,7 @@ def unmarked(marks: Mapping[str, bytearray], topics: Sequence[str]) -> list[Topi
 
 
 def unmarked_bytes(marks: Mapping[str, bytearray], topics: Sequence[str]) -> bytes:
-    """Return one byte for each partition, by topic as given and number, set for those that are not marked.
+    """Return one byte per partition, by topic as given and number, set if it is not marked.
 
     >>> unmarked_bytes({"t": bytearray(b"\\x00\\x01\\x00")}, ["t"])
     b'\\x01\\x00\\x01'
@@ -83,7 +83,7 @@ def unmarked_bytes(marks: Mapping[str, bytearray], topics: Sequence[str]) -> byt
 
 
 def _unmarked_of(topic: str, row: bytearray) -> Iterable[TopicPartition]:
-    # Selecting in C takes a fifth of the time of a loop; most topics have nothing to select.
+    # Selection in C takes a fifth of the time of a loop; most topics have nothing to select.
     return () if all(row) else compress(zip(repeat(topic), count()), row.translate(_FLIPPED))
 
 
@@ -91,10 +91,10 @@ _FLIPPED = bytes([1]) + bytes(255)
 
 
 def unmatched(every: Iterable[TopicPartition], kept: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Return what Kafka takes for unassigned: it walks all partitions with one pointer into the kept ones.
+    """Return the partitions that Kafka treats as unassigned: it iterates all partitions with one pointer into the kept ones.
 
-    Both are in the same order. A kept partition that is never met, because its number does not exist or because it is kept
-    twice, stops the pointer, and everything behind it counts as unassigned.
+    Both are in the same order. A kept partition that never matches, because its number does not exist or because it is kept
+    twice, stops the pointer. Then all later partitions count as unassigned.
 
     >>> unmatched([("t", 0), ("t", 1), ("u", 0)], [("t", 1)])
     [('t', 0), ('u', 0)]

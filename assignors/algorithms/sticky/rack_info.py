@@ -1,4 +1,4 @@
-"""What the sticky assignors know about racks.
+"""The racks that the sticky assignors use.
 
 Source: ``AbstractStickyAssignor.RackInfo``, KIP-881, Kafka 3.5 and later.
 """
@@ -19,8 +19,8 @@ class RackInfo:
     """Racks of members and partitions, by member number.
 
     Attributes:
-        is_active: racks take part in the assignment.
-        consumer_racks: each member's rack; None for all while not active.
+        is_active: racks affect the assignment.
+        consumer_racks: each member's rack; None for all if not active.
     """
 
     def __init__(self, members: Sequence[Member], topics: Mapping[str, Topic]) -> None:
@@ -28,11 +28,11 @@ class RackInfo:
 
         Args:
             members: in map order.
-            topics: the existing subscribed topics; none of them switches racks off.
+            topics: the existing subscribed topics; without topics racks are not active.
         """
         self.is_active = False
         self.consumer_racks: list[str | None] = [None] * len(members)
-        # By topic and number: a key for each of a million partitions would take a second to make and look up.
+        # By topic and number: keys for a million partitions would take a second to create and look up.
         self._racks: dict[str, list[frozenset[str]]] = {}
         self._consumers_in: dict[frozenset[str], int] = {}
         if not topics:
@@ -48,13 +48,13 @@ class RackInfo:
         self._consumers_in = {of_partition: sum(members_in[rack] for rack in of_partition) for of_partition in distinct}
 
     def racks_of(self, partition: TopicPartition) -> frozenset[str]:
-        """Return the racks with a replica of the partition; none where it does not exist, and while not active."""
+        """Return the racks with a replica of the partition; none if it does not exist, or if racks are not active."""
         topic, number = partition
         racks = self._racks.get(topic, ())
         return racks[number] if 0 <= number < len(racks) else _NO_RACKS
 
     def consumers_near(self, partition: TopicPartition) -> int:
-        """Return how many members share a rack with an existing partition; only while active."""
+        """Return the number of members that share a rack with an existing partition; only if racks are active."""
         return self._consumers_in[self._racks[partition[0]][partition[1]]]
 
     def is_mismatch(self, member: int, partition: TopicPartition) -> bool:
@@ -63,7 +63,7 @@ class RackInfo:
         return rack is not None and rack not in self.racks_of(partition)
 
     def without_mismatches(self, member: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Return the partitions that are no mismatch for the member.
+        """Return the partitions that are not a mismatch for the member.
 
         >>> topics = {"t": Topic(2, (("a",), ("b",)))}
         >>> RackInfo([Member("m", rack="b")], topics).without_mismatches(0, [("t", 0), ("t", 1), ("t", 2)])

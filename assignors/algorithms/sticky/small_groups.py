@@ -1,6 +1,6 @@
-"""The sticky algorithm for equal subscriptions once more, for small groups in good order.
+"""A faster sticky algorithm for equal subscriptions, for small groups with regular claims.
 
-It gives what ``constrained`` gives. There each member's claims are read, looked up and sorted; here they are read as sets of places, which
+It has the result of ``constrained``. There each member's claims are read, looked up and sorted; here they are read as sets of places, which
 need no sorting, and what the last few sets of topics have been asked is remembered: a third of the time.
 """
 
@@ -15,10 +15,10 @@ from assignors.model import Assignment, GroupProblem, TopicPartition
 
 
 def assign_small_group(problem: GroupProblem, behaviour: ClientBehaviour, step_budget: int | None) -> Assignment | None:
-    """Return what ``StickyAssignor`` gives a small group; None where the group is for the algorithms that can do everything.
+    """Return the assignment of ``StickyAssignor`` for a small group; None if the group needs the general algorithms.
 
-    These are groups with differing subscriptions, racks, many partitions, topics that do not exist, claims of partitions that do not
-    exist or of the same partition, colliding member ids; and releases before 3.7.1.
+    Those are needed for different subscriptions, racks, many partitions, topics that do not exist, claims of partitions that do not
+    exist, double claims, colliding member ids, and releases before 3.7.1.
 
     Raises:
         MalformedProblemError: two members have the same id.
@@ -36,7 +36,7 @@ def assign_small_group(problem: GroupProblem, behaviour: ClientBehaviour, step_b
     if not is_stable:
         return None
     walk = [member_ids[number] for number in order]
-    # Only a full table, of 12, 24, 48, ... members, grows when it is copied.
+    # Only a full table, with 12, 24, 48, ... members, grows in a copy.
     result_order = walk if len(walk) % 12 else constrained_orders(walk, is_stable)[1]
     user_data = [members[number].user_data for number in order]
     if not any(user_data):
@@ -50,7 +50,7 @@ def assign_small_group(problem: GroupProblem, behaviour: ClientBehaviour, step_b
 
 
 def _keep_and_deal(topics: SmallTopics, member_ids: list[str], user_data: list[bytes | None]) -> list[tuple[TopicPartition, ...]] | None:
-    """Return each member's partitions, members in map order; None when a claim is not in order or two have a partition in common."""
+    """Return each member's partitions, members in map order; None if a claim is not regular or two claims share a partition."""
     claims = topics.claims(user_data)
     if not all(claims):
         return None

@@ -1,4 +1,4 @@
-"""The partitions of a small sticky group, dealt out afresh or as its members claim them."""
+"""The partitions of a small sticky group, without claims or as its members claim them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from assignors.java.cache import BoundedCache
 from assignors.model import Topic, TopicPartition
 
 _LARGEST = 4096  # places: beyond, what is done here once for a group does not show in its time any more
-_LONGEST_NAME = 249  # as Kafka lets topics be named
+_LONGEST_NAME = 249  # Kafka's limit for topic names
 _MOST_TOPICS = 255  # a byte of a set of places counts to that, should a topic come again and again
 _HANDS_PER_PARTITION = 4
-_REMEMBERED_BYTES = 1 << 16  # of a group's claims
+_REMEMBERED_BYTES = 1 << 16  # of the claims of a group
 _REMEMBERED_NUMBERS = 1 << 18  # bytes, for each number of topics
 _GENERATION_BYTES = 4
 
 PartitionSet = int
 """A set of partitions: a byte of 1 for each, at its place by number, then topic, which is the order in which claims are kept.
 
-Bytes, and not bits, since ``compress`` takes them as they are. Sets that have nothing in common can be added up.
+Bytes, not bits, because ``compress`` takes bytes. Sets without a common partition can be added.
 """
 
 Claim = tuple[tuple[TopicPartition, ...], PartitionSet]
@@ -32,16 +32,16 @@ _NO_CLAIM: Claim = ((), 0)
 
 
 class SmallTopics:
-    """The topics of a small group in which everybody subscribes to all of them.
+    """The topics of a small group in which all members subscribe to all of them.
 
     Attributes:
-        partition_count: how many partitions they have.
+        partition_count: number of their partitions.
     """
 
     __slots__ = ("_by_number", "_counts", "_every", "_hands", "_known_claims", "_places_of", "partition_count")
 
     def __init__(self, counts: Mapping[str, int]) -> None:
-        """Take the partition count of each topic; topics with ASCII names, which Java orders as Python does."""
+        """Take the partition count of each topic. Topics have ASCII names, which Java and Python order alike."""
         self._counts = sorted(counts.items())
         self.partition_count = sum(counts.values())
         # Made when they are needed: a group either claims something or does not. The partitions are not those that all assignors share: of
@@ -50,7 +50,7 @@ class SmallTopics:
         self._by_number: list[TopicPartition | None] = []
 
     def hands(self, member_count: int) -> Sequence[tuple[TopicPartition, ...]]:
-        """Return what members get, by member id, when nobody keeps anything."""
+        """Return the partitions of members, by member id, if no member keeps any."""
         known = self._hands.find(member_count)
         if known is not None:
             return known
@@ -58,13 +58,13 @@ class SmallTopics:
         return self._hands.keep(member_count, deal_hands(every, member_count), self.partition_count + member_count)
 
     def claims(self, user_data: Sequence[bytes | None]) -> list[Claim | None]:
-        """Return what each member claims by its sticky user data.
+        """Return the claim of each member in its sticky user data.
 
         None stands for data that is damaged, has no generation, or claims a partition twice or one that does not exist.
         """
         if not self._by_number:
             self._prepare_claims()
-        # The generation comes last, and matters for contested claims only. A member sends the same bytes otherwise until something moves.
+        # The generation comes last, and matters for contested claims only. The other bytes stay the same until a partition moves.
         known, read = self._known_claims.find, self._read
         return [(known(data[:-_GENERATION_BYTES]) or read(data)) if data else _NO_CLAIM for data in user_data]
 
@@ -74,7 +74,7 @@ class SmallTopics:
 
     def _partitions(self, bits: PartitionSet) -> tuple[TopicPartition, ...]:
         chosen = compress(self._by_number, bits.to_bytes(len(self._by_number), "little"))
-        return tuple(chosen)  # type: ignore[arg-type]  # no set of existing partitions has a place where there is none
+        return tuple(chosen)  # type: ignore[arg-type]  # a set of existing partitions selects existing partitions only
 
     def _prepare_claims(self) -> None:
         most = max([count for _, count in self._counts])
@@ -85,9 +85,9 @@ class SmallTopics:
         self._known_claims: BoundedCache[bytes, Claim] = BoundedCache(_REMEMBERED_BYTES)
 
     def _read(self, data: bytes) -> Claim | None:
-        """Return what ``read_previous_assignment`` reads, a topic at a time, without decoding a name or making a list.
+        """Return the result of ``read_previous_assignment``, one topic at a time, without decoding a name or making a list.
 
-        Of lengths and counts only the last byte is looked at before the bytes are looked up, all together.
+        Of lengths and counts only the last byte is read first; then all bytes are looked up together.
         """
         places_of, numbers = self._places_of, _numbers_of(len(self._counts))
         known = numbers.find
@@ -114,7 +114,7 @@ def _read_numbers(listed: bytes, known: BoundedCache[bytes, PartitionSet], topic
     """Return the places of partitions of the first topic, whose numbers are listed behind their count.
 
     Raises:
-        LookupError: these are more or fewer bytes than the count says, or a number comes twice, or is too large for any small group.
+        LookupError: there are more or fewer bytes than the count needs, or a number occurs twice, or is too large for a small group.
     """
     count, *numbers = struct.unpack(f">{len(listed) // 4}I", listed[: len(listed) // 4 * 4])
     if count != len(numbers) or len(set(numbers)) < count or max(numbers, default=0) * topic_count >= _LARGEST:
@@ -125,13 +125,13 @@ def _read_numbers(listed: bytes, known: BoundedCache[bytes, PartitionSet], topic
 
 @lru_cache(maxsize=64)
 def _numbers_of(topic_count: int) -> BoundedCache[bytes, PartitionSet]:
-    """Return what is remembered of lists of numbers, for groups with that many topics."""
+    """Return the cache of lists of numbers for groups with that many topics."""
     return BoundedCache(_REMEMBERED_NUMBERS)
 
 
 def find_small_topics(subscription: tuple[str, ...], topics: Mapping[str, Topic]) -> SmallTopics | None:
-    """Return the topics of a group in which everybody subscribes to these; None unless the group is small and each topic is listed once,
-    exists with partitions and has a name as Kafka lets anybody make.
+    """Return the topics of a group in which all members subscribe to these; None unless the group is small and each topic is listed once,
+    has partitions, and has a name that Kafka allows.
     """
     try:
         counts = tuple([topics[topic].partition_count or 0 for topic in subscription])
@@ -140,7 +140,7 @@ def find_small_topics(subscription: tuple[str, ...], topics: Mapping[str, Topic]
     return _small_topics(subscription, counts)
 
 
-@lru_cache(maxsize=64)  # a group's strategies and generations follow one another
+@lru_cache(maxsize=64)  # strategies and generations of a group follow one another
 def _small_topics(subscription: tuple[str, ...], counts: tuple[int, ...]) -> SmallTopics | None:
     by_topic = dict(zip(subscription, counts, strict=True))
     if isinstance(subscription, str) or not all(counts) or not len(by_topic) == len(subscription) <= _MOST_TOPICS:

@@ -1,7 +1,7 @@
-"""The sticky assignors' own bytes in a subscription: what a member says it held, and since which generation.
+"""The sticky assignors' own bytes in a subscription: the previous partitions of a member, and their generation.
 
-There is no version number in front. ``StickyAssignor`` writes the previous assignment (V0, 0.11 to 2.2) and behind it the generation
-(V1, KIP-341, 2.3 and later); ``CooperativeStickyAssignor`` writes the generation alone.
+The bytes have no version number. ``StickyAssignor`` writes the previous assignment (V0, 0.11 to 2.2) and after it the generation (V1,
+KIP-341, 2.3 and later). ``CooperativeStickyAssignor`` writes only the generation.
 Source: ``StickyAssignor.deserializeTopicPartitionAssignment``, ``CooperativeStickyAssignor.memberData``.
 """
 
@@ -16,7 +16,7 @@ from assignors.java.ordering import computed_hash_map_order
 from assignors.model import TopicPartition
 
 NO_GENERATION = -1
-"""What an absent generation counts as in comparisons."""
+"""The value of an absent generation in comparisons."""
 
 _INT32 = struct.Struct(">i")
 _read_int16 = struct.Struct(">h").unpack_from
@@ -27,19 +27,19 @@ class MalformedUserDataError(Exception):
     """The bytes are not a previous assignment.
 
     Attributes:
-        consumed: how many bytes were read before the fault showed; what Kafka would read next starts there.
+        consumed: number of bytes that were read before the error; Kafka's next read starts there.
     """
 
     def __init__(self, consumed: int) -> None:
-        super().__init__(f"no previous assignment: damaged after {consumed} bytes")
+        super().__init__(f"not a previous assignment: damaged after {consumed} bytes")
         self.consumed = consumed
 
 
 def read_sticky_user_data(data: bytes) -> tuple[list[TopicPartition], int | None, int]:
-    """Return the claims in the order of the bytes, their generation, and how many bytes Kafka's first attempt consumed.
+    """Return the claims in the order of the bytes, their generation, and the number of bytes that Kafka's first attempt consumes.
 
-    The generation is None when there is none (V0). Damaged bytes are read as Kafka reads them: no claims, generation -1. Bytes
-    behind the end are ignored.
+    The generation is None if there is none (V0). Damaged bytes are read as in Kafka: no claims, generation -1. Bytes after the
+    end are ignored.
 
     >>> read_sticky_user_data(bytes.fromhex("00000001" "00027431" "00000002" "00000003" "00000000" "00000007"))
     ([('t1', 3), ('t1', 0)], 7, 24)
@@ -56,10 +56,10 @@ def read_sticky_user_data(data: bytes) -> tuple[list[TopicPartition], int | None
 
 
 def read_previous_assignment(data: bytes) -> tuple[list[TopicPartition], int]:
-    """Return the claims in the order of the bytes, and where they end.
+    """Return the claims in the order of the bytes, and the position of their end.
 
     Raises:
-        MalformedUserDataError: a count or length is negative or larger than what is left.
+        MalformedUserDataError: a count or length is negative or larger than the rest of the bytes.
     """
     claims: list[TopicPartition] = []
     try:
@@ -84,7 +84,7 @@ def read_previous_assignment(data: bytes) -> tuple[list[TopicPartition], int]:
 
 
 def read_cooperative_user_data(data: bytes) -> int:
-    """Return the generation; bytes too short for one count as -1."""
+    """Return the generation; -1 if there are too few bytes."""
     return _read_int32(data)[0] if len(data) >= _INT32.size else NO_GENERATION
 
 
@@ -115,7 +115,7 @@ def write_sticky_user_data(partitions: Iterable[TopicPartition], generation: int
     return b"".join(parts)
 
 
-@lru_cache(maxsize=4096)  # one object for equal names: the tuples made of it compare by identity
+@lru_cache(maxsize=4096)  # one object for equal names, so that the tuples with it compare by identity
 def _topic_name(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
@@ -132,7 +132,7 @@ def _natural(number: int) -> int:
 
 
 def _sound_length(data: bytes) -> int:
-    """Return how many bytes of a damaged assignment Kafka reads before it gives up: a number is read before it is found wrong."""
+    """Return the number of bytes of a damaged assignment that Kafka reads: it reads a number before it finds it wrong."""
     at = 0
 
     def read_size(reader: Callable[[bytes, int], tuple[int, ...]], width: int) -> int | None:
