@@ -78,7 +78,7 @@ class Connection:
         """
         given = {**DEFAULTS, **self._properties.revealed(), **own, "bootstrap.servers": self.servers}
         try:
-            return kind({**given, "error_cb": self._note, "logger": _own_logger(self._properties)})
+            return kind({**given, "error_cb": self._note, "logger": _configure_logger(self._properties)})
         except (KafkaException, TypeError, ValueError) as error:
             text = error.args[0].str() if isinstance(error, KafkaException) else str(error)
             raise UsageError(self._properties.refusal(text)) from None
@@ -275,7 +275,7 @@ def _topic_id(topic: TopicDescription) -> str | None:
     return None if text == NO_TOPIC_ID else text
 
 
-def _own_logger(properties: ClientProperties) -> logging.Logger:
+def _configure_logger(properties: ClientProperties) -> logging.Logger:
     """Return the logger for librdkafka's own lines. It drops them, since errors are reported twice, unless the user sets ``debug``."""
     own_logger = logging.getLogger(f"{__name__}.librdkafka")
     own_logger.setLevel(logging.DEBUG if "debug" in properties.values else logging.CRITICAL + 1)

@@ -102,7 +102,7 @@ class CaptureFolder:
         Raises:
             CaptureFolderError: the disk is full, or gone.
         """
-        with self._telling():
+        with self._discard_on_error():
             if self._open is None:
                 self._open = RecordFile(self.path, records.schema)
             self._open.add(records)
@@ -113,7 +113,7 @@ class CaptureFolder:
         Raises:
             CaptureFolderError: the disk is full, or gone; the stored positions are then those of the files that have their names.
         """
-        with self._telling():
+        with self._discard_on_error():
             if self._open is not None:
                 path = self._new("consumer_offsets", ".parquet")
                 self._open.publish(path)
@@ -128,7 +128,7 @@ class CaptureFolder:
         Raises:
             CaptureFolderError: the disk is full, or gone; the stored state is then that of the files that have their names.
         """
-        with self._telling():
+        with self._discard_on_error():
             if lines:
                 path = self._new("group_snapshots", ".jsonl.gz")
                 write_file(path, [gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)])
@@ -142,7 +142,7 @@ class CaptureFolder:
             CaptureFolderError: the disk is full, or gone.
         """
         content = gzip.compress(json.dumps(look).encode() + b"\n", mtime=0)
-        with self._telling():
+        with self._discard_on_error():
             write_file(self._new("cluster_metadata", ".jsonl.gz"), [content])
 
     def discard(self) -> None:
@@ -159,7 +159,7 @@ class CaptureFolder:
         return next(path for path in paths if not path.exists())  # a clock may be set back
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _discard_on_error(self) -> Iterator[None]:
         try:
             yield
         except (OSError, pa.ArrowException) as error:

@@ -121,16 +121,16 @@ class RecordCollection:
         if self._folder.is_full or (self._folder.open_row_count and is_old):
             self._publish()
         if self._options.follow:
-            self._tell_outage()
+            self._log_outage()
             if self._looks.write_after(self._options.metadata_interval):
                 logger.info("read %d records so far, %d offsets are left", self._record_count, self._left_now())
         elif moment - self._heard_at > self._options.timeout:
             why = self._connection.outage or "the brokers answer, but send no records"
             waited = f"no records came for {self._options.timeout:g} s"
             raise CollectionBrokenError(f"{self._options.bootstrap_servers}: {waited}, {self.left} offsets are left ({why})")
-        self._progress.tell(moment, self._record_count, self._left_now)
+        self._progress.show(moment, self._record_count, self._left_now)
 
-    def _tell_outage(self) -> None:
+    def _log_outage(self) -> None:
         outage = self._connection.outage
         if outage and not self._is_outage_logged:
             logger.warning("no broker can be reached, trying again: %s", outage)
@@ -166,7 +166,7 @@ class _Progress:
         self._is_terminal = sys.stderr.isatty()
         self._shown_at, self._shown_count = time.monotonic(), 0
 
-    def tell(self, moment: float, record_count: int, left: Callable[[], int]) -> None:
+    def show(self, moment: float, record_count: int, left: Callable[[], int]) -> None:
         """Show the line, once a second at most."""
         seconds = moment - self._shown_at
         if self._is_terminal and seconds >= PROGRESS_SECONDS:

@@ -170,7 +170,7 @@ class _Group:
                 if self._replaces_forgotten_member(name):
                     self._take_back(epoch)
                     self._take(change, epoch)
-                elif self._replaces_static_member(name):
+                elif self._take_over_instance(name):
                     self._take(change, epoch)
         elif kind == CURRENT:
             _put(self._currents, name, content)
@@ -198,8 +198,8 @@ class _Group:
         if metadata is None and left is not None and left.group_instance_id is not None:
             self._left_instances.add(left.group_instance_id)
 
-    def _replaces_static_member(self, member_id: str) -> bool:
-        """Return whether a target passes to a member that took over an instance id, within one epoch."""
+    def _take_over_instance(self, member_id: str) -> bool:
+        """Give the instance id of a member that left in this epoch to this member; return whether there was one."""
         member = self._members.now.get(member_id)
         if member is None or member.group_instance_id not in self._left_instances:
             return False

@@ -147,7 +147,7 @@ def _group_metadata(
         )
         return quarantined(parsed.kind, "duplicate_member", detail, value)
     forms: set[Form] = set()
-    members = [_member(member, forms) for member in group.members]
+    members = [_decode_member(member, forms) for member in group.members]
     subscription_version = next((member["subscription_version"] for member in members if member["member_id"] == group.leader), None)
     leader_client = leader_flavour(group.protocol, subscription_version, forms)
     return {
@@ -171,7 +171,7 @@ def _group_metadata(
     }
 
 
-def _member(member: GroupMember, forms: set[Form]) -> MemberRow:
+def _decode_member(member: GroupMember, forms: set[Form]) -> MemberRow:
     """Return a member, and add the form of its assignment to ``forms``."""
     assigned: list[TopicPartitions] = []
     try:

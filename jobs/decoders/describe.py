@@ -82,7 +82,7 @@ def parse(texts: Mapping[str, str], group_id: str | None = None) -> Description:
     reader = _Reader(group_id)
     for name, whole in sorted(texts.items()):
         reader.read(name, _lines(whole))
-    return reader.described()
+    return reader.finish()
 
 
 def _lines(whole: str) -> list[str]:
@@ -166,13 +166,14 @@ class _Reader:
                 self._give_up_pieces()
                 self._rejects.append(Line(place, line, MALFORMED_LINE, "found the header of an unknown table"))
                 self._table = None
-            elif not self._is_notice(place, line):
+            elif not self._read_notice(place, line):
                 self._take(place, line)
         self._give_up_pieces()
         if self._unfit and self._unfit[-1].place == Place(name, len(lines)):
             self._unfit[-1] = self._unfit[-1]._replace(has_end=False)
 
-    def _is_notice(self, place: Place, line: str) -> bool:
+    def _read_notice(self, place: Place, line: str) -> bool:
+        """Read a line if it is a notice of the tool; return whether it is one."""
         match = _NOTICE.fullmatch(line.strip())
         if match is None:
             return False
@@ -190,7 +191,7 @@ class _Reader:
         """Parse a line as a row, as the next piece of a folded row, or as a known line; else keep it as unfit."""
         table = self._table
         if table is None:
-            if not self._is_aside(place, line):
+            if not self._skip_aside(place, line):
                 self._note(place, line, "found no header of a kafka-consumer-groups --describe table before this line")
             return
         if self._pieces and self._try(table, self._pieces[0].place, [*(piece.text for piece in self._pieces), line]) is None:
@@ -199,7 +200,7 @@ class _Reader:
         problem = self._try(table, place, [line])
         if problem is None:
             self._give_up_pieces()
-        elif not self._is_aside(place, line):
+        elif not self._skip_aside(place, line):
             self._pieces.append(_Unfit(place, line, problem, table, self._header))
             if table.is_aligned or len(self._pieces) == _MOST_PIECES:
                 self._give_up_pieces()
@@ -219,7 +220,7 @@ class _Reader:
             raise ValueError("the tools before Kafka 2.3 do not print the group: put the command line, with --group, before its output")
         self._rows.append(_Row(place, line, table, self._header, group_id, key, facts))
 
-    def _is_aside(self, place: Place, line: str) -> bool:
+    def _skip_aside(self, place: Place, line: str) -> bool:
         """Skip a line that is known not to be the tool's; return whether it is one. A command line ends the table before it."""
         if is_log_line(line):
             self._skipped.append(Line(place, line, "log_line", "a log line"))
@@ -256,13 +257,13 @@ class _Reader:
             if line.table is not None:
                 self._damaged.add(line.header)
 
-    def described(self) -> Description:
+    def finish(self) -> Description:
         """Judge the unfit lines, and return the content of all lines."""
         self._judge_unfit()
         by_group: dict[str, list[_Row]] = {group_id: [] for group_id in self._noticed}
         for line in self._rows:
             by_group.setdefault(line.group_id, []).append(line)
-        groups = tuple(self._group(group_id, lines) for group_id, lines in sorted(by_group.items()))
+        groups = tuple(self._build_group(group_id, lines) for group_id, lines in sorted(by_group.items()))
         return Description(groups, tuple(sorted(self._skipped)), tuple(sorted(self._rejects)), self._places())
 
     def _places(self) -> dict[Key, Place]:
@@ -271,10 +272,10 @@ class _Reader:
         named += [((row.group_id, *row.key[:2]), row.place) for row in self._rows if row.table.kind == OFFSETS]
         return dict(sorted(named, key=lambda one: one[1], reverse=True))
 
-    def _group(self, group_id: str, lines: Sequence[_Row]) -> Group:
+    def _build_group(self, group_id: str, lines: Sequence[_Row]) -> Group:
         known: dict[str, _Row] = {}
         members, offsets, states, _ = (
-            self._agreeing([row for row in lines if row.table.kind == kind], known) for kind in (MEMBERS, OFFSETS, STATE, LIST)
+            self._choose_rows([row for row in lines if row.table.kind == kind], known) for kind in (MEMBERS, OFFSETS, STATE, LIST)
         )
 
         def fact(name: str) -> Any:
@@ -308,7 +309,7 @@ class _Reader:
             member_count=states[0].facts["member_count"] if states else None,
         )
 
-    def _agreeing(self, lines: Sequence[_Row], known: dict[str, _Row]) -> list[_Row]:
+    def _choose_rows(self, lines: Sequence[_Row], known: dict[str, _Row]) -> list[_Row]:
         """Return the rows of a group's table with the most columns, then the earliest; skip or reject the rows of others.
 
         Args:

@@ -124,14 +124,14 @@ def files_below(folder: Path, passed_over: PassedOver) -> Iterator[Path]:
         InputError: a folder in it cannot be read: without an error its captures would be missing.
     """
     try:
-        yield from without_report_files(sorted(_walked(folder, passed_over)))
+        yield from without_report_files(sorted(_walk(folder, passed_over)))
     except OSError as error:
         raise InputError(
             f"input {masked(error.filename or str(folder))}: cannot be read ({error.strerror or error}); make it readable, or move it away"
         ) from None
 
 
-def _walked(folder: Path, passed_over: PassedOver) -> Iterator[Path]:
+def _walk(folder: Path, passed_over: PassedOver) -> Iterator[Path]:
     """Yield the files of a folder and of all below it. A folder with several names is read once, by its own name before a link's."""
     folders, links, seen = [folder], list[Path](), set[tuple[int, int]]()
     while folders or links:
@@ -145,7 +145,7 @@ def _walked(folder: Path, passed_over: PassedOver) -> Iterator[Path]:
         with os.scandir(parent) as entries:
             for entry in entries:
                 path = parent / entry.name
-                kind = 0 if entry.name.startswith(_SPARK_PASSES_OVER) else _kind(path, passed_over)
+                kind = 0 if entry.name.startswith(_SPARK_PASSES_OVER) else _read_type(path, passed_over)
                 if stat.S_ISDIR(kind) and is_table(path):
                     tables.append(entry.name)
                 elif stat.S_ISDIR(kind) and entry.is_symlink():
@@ -168,7 +168,7 @@ def _name_tables(parent: Path, tables: Sequence[str]) -> None:
         logger.info("passed over %d Delta tables in the %s %s, such as %s: they are not captures", len(tables), what, parent, min(tables))
 
 
-def _kind(path: Path, passed_over: PassedOver) -> int:
+def _read_type(path: Path, passed_over: PassedOver) -> int:
     """Return the file type of a path, or of the target of its link, as in ``stat``; 0 if it does not exist."""
     try:
         return stat.S_IFMT(path.stat().st_mode)

@@ -90,18 +90,18 @@ class _Part:
         for number, event in enumerate(events):
             leads = event.leads or not self.chains
             if event.is_end and (event.is_adrift or (leads and number > last_value)):
-                self.spots.append(_Spot(None, _counted(event.token, self.adrift), leads))
+                self.spots.append(_Spot(None, _assign_number(event.token, self.adrift), leads))
             elif event.is_end and leads:
                 waiting.append(number)
                 self.spots.append(_Spot(None, (event.token, 0), leads))
             elif event.is_end:
-                self.spots.append(_Spot(self.chains[-1][-1], _counted(event.token, following), leads))
+                self.spots.append(_Spot(self.chains[-1][-1], _assign_number(event.token, following), leads))
             else:
-                value = _counted(event.token, seen)
+                value = _assign_number(event.token, seen)
                 following.clear()
                 in_front = Counter[str]()
                 for index in reversed(waiting):
-                    self.spots[index] = _Spot(value, _counted(events[index].token, in_front), True)
+                    self.spots[index] = _Spot(value, _assign_number(events[index].token, in_front), True)
                 waiting.clear()
                 self.spots.append(_Spot(value, None, leads))
                 if leads:
@@ -119,7 +119,8 @@ class _Part:
         return found
 
 
-def _counted(token: str, so_far: Counter[str]) -> Key:
+def _assign_number(token: str, so_far: Counter[str]) -> Key:
+    """Return the key of the next record with a content, and count it."""
     key = (token, so_far[token])
     so_far[token] += 1
     return key

@@ -38,7 +38,7 @@ def show_quarantine(context: RunContext) -> str:
     ordered = rows.orderBy("cluster_id", "source", name, number.try_cast("bigint"), "reason")
     path = refused_file(page_file(context.settings.report), context.run_id)
     try:
-        write_output(_shown(row.asDict() for row in ordered.toLocalIterator()), path)
+        write_output(_log_first(row.asDict() for row in ordered.toLocalIterator()), path)
     except EvenkeelError as error:
         logger.error("the quarantined records could not be written to a file: %s", error)
         return f"the first {MOST_SHOWN} of them are in the log"
@@ -50,7 +50,7 @@ def refused_file(page: Path, run_id: str) -> Path:
     return page.with_name(f"refused-{quote(run_id, safe=' :+@,')[:_LONGEST_NAME]}.ndjson")
 
 
-def _shown(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _log_first(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the lines of the file; log the first."""
     for count, row in enumerate(rows):
         if count < MOST_SHOWN:
