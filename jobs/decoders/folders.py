@@ -81,8 +81,8 @@ def root_of(name: str) -> Path:
         )
         raise InputError(f"input {masked(name)}: {found}; correct --input, or inputs in the settings") from None
     except (OSError, ValueError) as error:
-        found = getattr(error, "strerror", None) or error
-        raise InputError(f"input {masked(name)}: cannot be read ({found}); correct --input, or inputs in the settings") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"input {masked(name)}: cannot be read ({reason}); correct --input, or inputs in the settings") from None
     if kind in _ODD_FILES:
         raise InputError(f"input {masked(name)}: {_ODD_FILES[kind]}; expected a file or a folder; write its content to a file")
     path = Path(name).absolute()

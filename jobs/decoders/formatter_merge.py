@@ -42,10 +42,10 @@ class Event(NamedTuple):
 
 
 class MergedRecord(NamedTuple):
-    """Where a record stands in the whole, or, adrift behind it, among the others that are.
+    """The place of a record in the merged sequence; if it is adrift, among the adrift ones after that sequence.
 
-    ``time_ms`` is its own, else that of the last one before it, else of the first of all. ``placed_by`` is the record beside it by which
-    the parts tell that it stands there; None adrift.
+    ``time_ms`` is its own, else that of the last record before it with a time, else the first time of all. ``placed_by`` is the neighbour
+    by which the parts place it; None if it is adrift.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which is of no use here
@@ -54,7 +54,7 @@ class MergedRecord(NamedTuple):
 
     @property
     def is_adrift(self) -> bool:
-        """Whether no part tells where it stands."""
+        """Whether no part places it."""
         return self.placed_by is None
 
 
@@ -111,7 +111,7 @@ class _Part:
                     self.times[value] = event.time_ms
 
     def runs(self) -> dict[tuple[Key, bool], list[Key]]:
-        """Return the tombstones beside each value, in order: in front of it (True) or behind it (False)."""
+        """Return the tombstones beside each value, in order: before it (True) or after it (False)."""
         found: dict[tuple[Key, bool], list[Key]] = defaultdict(list)
         for value, end, leads in self.spots:
             if value is not None and end is not None:

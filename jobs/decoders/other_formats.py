@@ -65,13 +65,13 @@ _FORMATS = (
         "describe the group with kafka-consumer-groups of Kafka 2.0 to 3.7; groups that ZooKeeper coordinates cannot be audited",
     ),
     _Format(
-        "an answer of Burrow, which tells no assignment",
+        "an answer of Burrow, which has no assignment",
         re.compile(r'^[ \t]*\{\s*"error"\s*:\s*(?:true|false)\s*,\s*"message"\s*:', re.MULTILINE),
         None,
         _GROUPS,
     ),
     _Format(
-        "a group of Kafbat UI, which tells no members without partitions",
+        "a group of Kafbat UI, which leaves out members without partitions",
         re.compile(r"^[ \t]*[\[{]", re.MULTILINE),
         re.compile(r'"groupId"\s*:[^}]{1,2000}"(?:partitionAssignor|consumerLag)"\s*:'),
         _GROUPS,

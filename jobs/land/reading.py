@@ -47,8 +47,7 @@ def decode_captures(
 ) -> DataFrame:
     """Return one decoded row for each record of the captures.
 
-    With ``part`` and ``order_in_part`` where a source tells no places, with ``producer_id`` and ``transaction_end`` where it tells of
-    transactions.
+    Sources without positions add ``part`` and ``order_in_part``; sources with transactions add ``producer_id`` and ``transaction_end``.
 
     Args:
         flag: cluster id that overrides the captures' own.
