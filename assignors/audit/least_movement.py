@@ -59,7 +59,7 @@ def least_movements(comparison: Comparison, withheld: Withheld | None = None, mo
 
     Args:
         comparison: the generation to judge, and the one before.
-        withheld: last owners of partitions that were withheld in the generation before, see ``movements.Difference``.
+        withheld: last owners of partitions that were withheld in the generation before, see ``assignors.audit.movements.Difference``.
         most_edges: the largest flow network to solve. Beyond it the result is a lower bound: the closed form, in which every member may
             have every partition.
 

@@ -32,11 +32,11 @@ def piece(folder: Path, name: str, first: int, end: int, *, earlier: timedelta =
 
 
 FEW = (2, 16, 24, 45)
-"""Partitions of the offsets topic: eight groups, among them a tombstone's and one without snapshots."""
+"""Partitions of the offsets topic with eight groups, among them one with a tombstone and one without snapshots."""
 
 
 def few(folder: Path, name: str, first: int, end: int) -> Path:
-    """Write a part of the recorded capture, in eighths of each partition, that a run needs little more than its start for."""
+    """Write a small part of the recorded capture, in eighths of each partition, which a run processes quickly."""
     path = piece(folder, name, first, end)
     pq.write_table(pq.read_table(path, filters=[("partition", "in", FEW)]), path)
     return path

@@ -1,4 +1,4 @@
-"""Rows of a published table, changed behind the back of runs."""
+"""Changes of rows in a published table that no run has made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 def change_rows(warehouse: Path, name: str, change: Callable[[list[Row]], None]) -> None:
-    """Change the rows of a table in place, keeping its columns' types."""
+    """Change the rows of a table in place, with the same column types."""
 
     def changed(table: pa.Table) -> pa.Table:
         listed = table.to_pylist()

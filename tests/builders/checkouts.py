@@ -56,7 +56,7 @@ def locked(package: str) -> str:
 
 
 class Checkout:
-    """A copy of the launcher with its own PATH of fakes; attributes are the knobs of the fakes."""
+    """A copy of the launcher with its own PATH of fakes. Attributes control the fakes."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -124,7 +124,7 @@ class Checkout:
         return line.removeprefix("evenkeel: ")
 
     def argv(self, *arguments: str, **extra: str) -> list[str]:
-        """Return what spark-submit was started with, with names for the folders."""
+        """Return the arguments of spark-submit, with names in place of folders."""
         result = self.call(*arguments, **extra)
         assert result.returncode == 0, result.stderr
         jars = self.root / ".evenkeel" / "jars" / "spark-4.1"
@@ -135,7 +135,7 @@ class Checkout:
         return self.log.read_text().count(what) if self.log.exists() else 0
 
 
-# Without open(), which is not there yet when Python imports encodings.
+# Without open(), which does not exist yet when Python imports encodings.
 TRAP = """import posix
 posix.write(posix.open({marker!r}, posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND), b"{name} ")
 """

@@ -33,7 +33,7 @@ def held(partitions: Partitions) -> bytes:
 
 
 def classic_metadata(*strategies: str) -> bytes:
-    """Return tag 0 of a member that still speaks the classic protocol."""
+    """Return tag 0 of a member that still uses the classic protocol."""
     content = b"\1" + struct.pack(">i", 45_000) + array(compact(name) + b"\1" + b"\0" for name in strategies) + b"\0"
     return b"\1\0" + bytes([len(content)]) + content
 
@@ -45,7 +45,7 @@ BEFORE_CLASSIC = b"\0"
 
 
 class Log:
-    """The records of one group ``g`` in partition 3; offsets count on, times are a second for each."""
+    """The records of one group ``g`` in partition 3. Each record has the next offset, and is one second later."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -92,7 +92,7 @@ class Log:
         return self.put(16, array(map(compact, topics)) + struct.pack(">qq", 1, 1) + b"\0", regex)
 
     def leave(self, member_id: str) -> int:
-        """Append the tombstones of a member that goes, in the coordinator's order."""
+        """Append the tombstones of a member that leaves, in the coordinator's order."""
         for record_type in (8, 7, 5):
             offset = self.put(record_type, None, member_id)
         return offset

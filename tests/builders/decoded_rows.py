@@ -1,4 +1,4 @@
-"""Decoded rows, as workers hand them to landing."""
+"""Decoded rows, as workers pass them to landing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def commit(offset: int, content: str, **changes: Any) -> dict[str, Any]:
 
 
 def record(offset: int, content: str, group: str = "g", value: bytes | None = b"v", **changes: Any) -> dict[str, Any]:
-    """Return a record of a group that is of another protocol type."""
+    """Return a record of a group with another protocol type."""
     noted = {"offsets_partition": 3, "offset": offset, "group_id": group, "value": value, "fingerprint": content}
     row = {"outcome": "skipped", "kind": "classic_group_metadata:connect", "source_position": f"3@{offset}"}
     return {**row, "group_record": {**noted, **changes}}

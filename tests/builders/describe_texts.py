@@ -182,7 +182,7 @@ def list_text(edition: str, groups: Sequence[Kafka], has_type: bool) -> str:
 
 
 def rendered(edition: str, groups: Sequence[Kafka], output: str) -> str:
-    """What one command prints of some groups."""
+    """The output of one command for some groups."""
     command, _, option = output.partition(" ")
     if command == "list":
         return list_text(edition, groups, "--type" in option)
@@ -191,7 +191,7 @@ def rendered(edition: str, groups: Sequence[Kafka], output: str) -> str:
 
 
 def printed(edition: str, groups: Sequence[Kafka], outputs: Iterable[str]) -> str:
-    """What several commands print one after the other."""
+    """The output of several commands, one after the other."""
     text = ""
     for output in outputs:
         # 3.8 ends offsets without a line end. Other tables begin with one; a list's header would stand in the row before it.
@@ -201,7 +201,7 @@ def printed(edition: str, groups: Sequence[Kafka], outputs: Iterable[str]) -> st
 
 
 def expected(edition: str, group: Kafka, outputs: Sequence[str]) -> Group | None:
-    """What the outputs tell of a group; None when they do not name it."""
+    """The facts on a group in the outputs; None if they do not name it."""
     commands = {output.partition(" ")[0] for output in outputs}
     has_epochs = edition >= "4.0"
     is_verbose = "members --verbose" in outputs
@@ -272,7 +272,7 @@ def expected_offset(group: Kafka, partition: tuple[str, int], owner: Consumer | 
     return Offset(*partition, committed, epoch if has_epoch else None, group.ends.get(partition), owner.member_id if owner else None)
 
 
-# What may be in a name: Java prints anything. At an end, spaces cannot be told from padding.
+# Characters of names: Java prints any. At the end of a name, spaces look like padding.
 LETTERS = "ab7-_. \t'\":;,()é漢\u00a0\u0085\u2028\x0b𝄞/#$"
 names = st.text(LETTERS, max_size=24).map(lambda text: text.rstrip(" "))
 filled_names = names.filter(lambda name: bool(name.strip()))
@@ -332,7 +332,7 @@ def kinds_of(edition: str) -> tuple[str, ...]:
 def sessions(
     draw: st.DrawFn, editions: Sequence[str] = EDITIONS, ids: st.SearchStrategy[str] = names
 ) -> tuple[str, list[Kafka], list[str]]:
-    """A version, groups, and commands asked of all of them: one of each kind that the version has and that names topics."""
+    """A version, groups, and commands for all of them: one of each kind that the version has and that names topics."""
     edition = draw(st.sampled_from(editions))
     several = 1 if edition < "2.3" else 3
     groups = draw(st.lists(kafkas(ids, kinds_of(edition)), min_size=1, max_size=several, unique_by=lambda group: group.group_id))

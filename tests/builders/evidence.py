@@ -1,4 +1,4 @@
-"""What generations show of their causes, written down in a few words."""
+"""Short notation for the facts of generations that triggers compare."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assignors.audit.triggers import Evidence, Participant, Trigger, find_trigge
 
 TOPICS = {"t": Topic(2, None, "id of t")}
 BEGIN_MS = 1_795_000_000_000
-"""Time of minute 0: as far from 1970 as that of records, so that a difference of times is not taken for a time."""
+"""Time of minute 0. It is as late as that of real records, so that a difference of times cannot pass as a time."""
 
 
 def participant(
@@ -21,13 +21,13 @@ def participant(
     origin: tuple[str, str] | None = ("app", "/10.0.0.1"),
     rack: str | None = None,
 ) -> Participant:
-    """Return a member that subscribes to topics of one letter each; all members run at one place unless told otherwise."""
+    """Return a member that subscribes to topics of one letter each; all members have one origin by default."""
     owner = (False, name) if instance is None else (True, instance)
     return Participant(owner, name, origin, rack, frozenset(topics))
 
 
 def evidence(generation: int, *members: Participant | str, minute: float = 0, **changes: Any) -> Evidence:
-    """Return a generation of a range group that reads ``t``; members given by name are dynamic."""
+    """Return a generation of a range group that reads ``t``. Members given by name are dynamic."""
     listed = tuple(participant(one) if isinstance(one, str) else one for one in members)
     defaults = {
         "is_consumer_protocol": False, "is_conversion": False, "is_poll": False, "is_follow_up": False, "has_subscriptions": True,

@@ -1,4 +1,4 @@
-"""Frames of three or four rows with the shapes of the tables: a test names only the columns it is about."""
+"""Frames of a few rows with the schemas of tables. A test names only the columns it needs."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def moment(milliseconds: int) -> datetime:
 
 
 def frame(spark: SparkSession, schema: StructType, rows: list[Row]) -> DataFrame:
-    """Return a frame of a declared schema; columns that a row does not name are null."""
+    """Return a frame with a declared schema; columns that a row does not name are null."""
     strange = {name for row in rows for name in row} - set(schema.names)
     assert not strange, f"no columns of this frame: {strange}"
     return spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)
 
 
 def entries(**partitions: list[int]) -> list[Row]:
-    """Return partitions as tables hold them: ``entries(t=[1, 0])``."""
+    """Return partitions as tables store them: ``entries(t=[1, 0])``."""
     return [{"topic": topic, "partitions": numbers} for topic, numbers in partitions.items()]
 
 
 def member_row(member_id: str, **changes: Any) -> Row:
-    """Return a member that subscribes to ``t`` and has nothing."""
+    """Return a member that subscribes to ``t`` and has no partitions."""
     return {"member_id": member_id, "topics": ["t"], "owned": [], "assigned": [], **changes}
 
 
@@ -61,7 +61,7 @@ def snapshots(spark: SparkSession, *rows: Row) -> DataFrame:
 
 
 def look_row(topic: str, at_ms: int, racks: list[list[str | None]], **changes: Any) -> Row:
-    """Return a look at a topic, one list of replica racks a partition."""
+    """Return a metadata snapshot of a topic, with one list of replica racks per partition."""
     partitions = [{"partition": number, "replica_racks": of_partition} for number, of_partition in enumerate(racks)]
     return {
         "cluster_id": "c",
@@ -83,13 +83,13 @@ def decoded(spark: SparkSession, *rows: Row) -> DataFrame:
 
 
 def unstaged(name: str, rows: DataFrame) -> DataFrame:
-    """Return rows that are computed as often as they are used, where there is no warehouse to keep them in."""
+    """Return the rows unchanged: without a warehouse they are computed at each use."""
     return rows
 
 
 @dataclass
 class TablesInMemory:
-    """What a step that decides asks of a warehouse."""
+    """The part of a warehouse that decisions of landing need."""
 
     tables: dict[str, DataFrame] = field(default_factory=dict)
 

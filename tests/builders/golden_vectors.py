@@ -1,4 +1,4 @@
-"""Golden vectors: problems and the answers of Kafka's own classes."""
+"""Golden vectors: problems and the results of Kafka's own classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from assignors import GroupProblem, Member, Topic
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-# The vectors' names for the assignors of the broker and of the ZooKeeper consumer are not ours.
+# The vectors have other names for the assignors of the broker and of the ZooKeeper consumer.
 STRATEGIES = {
     "server_range": {"range": "server-range"},
     "legacy": {"legacy_range": "legacy-range", "legacy_roundrobin": "legacy-roundrobin"},

@@ -39,7 +39,7 @@ def envelope(**changes: Any) -> dict[str, Any]:
 
 
 def decode(sound: Any) -> list[dict[str, Any]]:
-    """Return the decoded rows of one envelope, or of whatever JSON it is."""
+    """Return the decoded rows of one envelope, or of any other JSON."""
     return list(snapshot_lines.decode_line(json.dumps(sound).encode()))
 
 
@@ -49,24 +49,24 @@ def admin_looks() -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
-def envelopes_of(look: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield an envelope for each classic and consumer-protocol group of a look."""
-    for group_id, group in look["groups"].items():
+def envelopes_of(recorded: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield an envelope for each classic and consumer-protocol group of one poll."""
+    for group_id, group in recorded["groups"].items():
         if group["listed_type"] not in ("Classic", "Consumer"):
             continue
         description = group["describeConsumerGroups"]
-        if "error" in description:  # the client refuses groups that are none of consumers; this call describes them too
+        if "error" in description:  # the client refuses groups of other types; this call describes them too
             description = {**group["describeClassicGroups"], "type": "Classic", "assignor": None, "target_assignment_epoch": None}
         yield {
             "group_id": group_id,
-            "observed_at_ms": look["from_ms"],
+            "observed_at_ms": recorded["from_ms"],
             "generation": description["target_assignment_epoch"],
             "group_type": description["type"].lower(),
             "protocol_type": group["listed_protocol"],
             "state": description["state"],
             "strategy": description["assignor"],
             "members": [_member(one) for one in description["members"]],
-            "offsets": [_offset(partition, *commit) for partition, commit in look["committed"].get(group_id, {}).items()],
+            "offsets": [_offset(partition, *commit) for partition, commit in recorded["committed"].get(group_id, {}).items()],
         }
 
 

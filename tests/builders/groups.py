@@ -1,4 +1,4 @@
-"""Random groups for Hypothesis: static and dynamic members, missing topics, stale claims, assignments sound and broken."""
+"""Random groups for Hypothesis: static and dynamic members, missing topics, stale claims, valid and invalid assignments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ any_partition: st.SearchStrategy[TopicPartition] = st.tuples(st.sampled_from(TOP
 
 @st.composite
 def topic_maps(draw: st.DrawFn) -> dict[str, Topic]:
-    """Some of the topics: with partitions, with none, or an id without metadata; two ids are possible for each."""
+    """Some of the topics: with partitions, without, or with an id and no metadata. Each topic has one of two ids."""
     names = draw(st.lists(st.sampled_from(TOPICS), unique=True))
     return {
         name: Topic(
@@ -49,20 +49,20 @@ def member_lists(draw: st.DrawFn) -> tuple[Member, ...]:
 
 
 def problems() -> st.SearchStrategy[GroupProblem]:
-    """Any group, also without members or topics."""
+    """Any group, even without members or topics."""
     return st.builds(GroupProblem, topic_maps(), member_lists())
 
 
 @st.composite
 def broken_assignments(draw: st.DrawFn, problem: GroupProblem) -> Assignment:
-    """Anything: strangers, partitions that do not exist, are not subscribed, or are given out twice."""
+    """Any assignment: unknown members, and partitions that do not exist, are not subscribed, or are given twice."""
     owners = draw(st.permutations([*(member.member_id for member in problem.members), *draw(st.sampled_from([[], ["stranger"]]))]))
     return {owner: tuple(draw(st.lists(any_partition, max_size=4))) for owner in owners}
 
 
 @st.composite
 def sound_assignments(draw: st.DrawFn, problem: GroupProblem, *, is_complete: bool = True) -> Assignment:
-    """Every existing partition with a subscriber goes to one of its subscribers, or when not complete perhaps to nobody."""
+    """Each existing partition goes to one of its subscribers; if not complete, some go to nobody."""
     given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in problem.members}
     for name, topic in problem.topics.items():
         subscribers: list[str | None] = [member.member_id for member in problem.members if name in member.topics]

@@ -1,4 +1,4 @@
-"""Short histories of one group, written down generation by generation."""
+"""Short notation for histories of one group, generation by generation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def snapshot(
     leader: str | None = None,
     is_conversion: bool = False,
 ) -> Snapshot:
-    """Return a snapshot; members that are not listed subscribe to ``t`` and claim nothing."""
+    """Return a snapshot. Members that are not listed subscribe to ``t`` and have no claims."""
     listed = {one.member_id: one for one in members}
     everybody = tuple(listed.get(member_id, member(member_id)) for member_id in given)
     return Snapshot(
@@ -55,7 +55,7 @@ def snapshot(
 
 
 def looks(**counts: int) -> ClusterLooks:
-    """Return one look, taken before everything else, at topics with these partition counts."""
+    """Return one metadata snapshot, from before all generations, of topics with these partition counts."""
     return ClusterLooks([0], {topic: [TopicRun(0, 0, count)] for topic, count in counts.items()})
 
 

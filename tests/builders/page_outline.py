@@ -1,4 +1,4 @@
-"""A page as a browser would see it, for tests."""
+"""The content of a page as a browser reads it, for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assignors as bad as users can write them; each is named by its path, ``tests.builders.plug_ins:hang``."""
+"""Bad assignors, as users may write them. The strategy is the path of one, such as ``tests.builders.plug_ins:hang``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def hang(problem: GroupProblem, **_: Any) -> None:
 
 
 def retry(problem: GroupProblem, **_: Any) -> None:
-    """Wait for something that never comes, whatever is raised."""
+    """Wait for ever, even if an error is raised."""
     while True:
         try:
             time.sleep(1)
@@ -30,7 +30,7 @@ def retry(problem: GroupProblem, **_: Any) -> None:
 
 
 def answer_endlessly(problem: GroupProblem, **_: Any) -> dict:
-    """Answer with partitions that have no end, in a list that only looks like one."""
+    """Return endless partitions in an object that looks like a list."""
 
     class Endless(list):
         def __iter__(self) -> Iterator[tuple[str, int]]:
@@ -46,22 +46,22 @@ def exit_process(problem: GroupProblem, **_: Any) -> None:
 
 
 def interrupt(problem: GroupProblem, **_: Any) -> None:
-    """Raise what Ctrl-C raises."""
+    """Raise the error of Ctrl-C."""
     raise KeyboardInterrupt
 
 
 def exhaust(problem: GroupProblem, **_: Any) -> None:
-    """Raise what a process without memory raises."""
+    """Raise the error of a process without memory."""
     raise MemoryError
 
 
 def recurse(problem: GroupProblem, **_: Any) -> None:
-    """Call itself without end."""
+    """Call itself for ever."""
     recurse(problem)
 
 
 def raise_the_unspeakable(problem: GroupProblem, **_: Any) -> None:
-    """Raise an error that cannot even say what it is."""
+    """Raise an error whose message cannot be read."""
 
     class Unspeakable(Exception):
         def __str__(self) -> str:
@@ -71,12 +71,12 @@ def raise_the_unspeakable(problem: GroupProblem, **_: Any) -> None:
 
 
 def raise_a_surrogate(problem: GroupProblem, **_: Any) -> None:
-    """Raise an error with half a character in its text."""
+    """Raise an error with half a surrogate pair in its text."""
     raise ValueError("\ud800" + "x" * 5_000)
 
 
 def give_up_badly(problem: GroupProblem, **_: Any) -> None:
-    """Raise an error of ours that was not made in full."""
+    """Raise an error of ours without its attributes."""
 
     class TooHard(NoResultError):
         def __init__(self) -> None:
@@ -86,7 +86,7 @@ def give_up_badly(problem: GroupProblem, **_: Any) -> None:
 
 
 def forget_topics(problem: GroupProblem, **_: Any) -> dict:
-    """Empty the topics that other strategies are asked with too."""
+    """Remove the topics that other strategies use too."""
     problem.topics.clear()
     return {}
 

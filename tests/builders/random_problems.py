@@ -1,4 +1,4 @@
-"""Groups drawn by a seeded generator: what a leader may see, from plain to dirty."""
+"""Random groups of a seeded generator, as a leader may see them, from regular to damaged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assignors.algorithms.sticky.user_data import write_sticky_user_data
 
 RACKS = ("r1", "r2", "r3")
 TABLE_SIZES = (11, 12, 13, 24, 25, 48)
-"""Around these numbers of keys a hash table grows, or a copy of it is larger than it."""
+"""Near these numbers of keys a hash table grows, or a copy of it is larger."""
 
 WORDS = tuple(
     "orders payments clicks users carts items stock prices taxes refunds returns shipments audit events mails logs views searches sessions "
@@ -23,7 +23,7 @@ WORDS = tuple(
 
 
 def random_problem(random: Random) -> GroupProblem:
-    """Return a group of up to nine members, fresh: nobody claims anything."""
+    """Return a new group of up to nine members, without claims."""
     has_racks = random.random() < 0.3
     names = random.sample(["orders", "clicks", "x-1", "pay", "topic-7", "audit", "users"], random.randint(1, 5))
     topics = {name: _random_topic(random, has_racks) for name in names}
@@ -44,7 +44,7 @@ def random_problem(random: Random) -> GroupProblem:
 
 
 def random_wide_problem(random: Random, *, has_colliding_topics: bool = True, has_deleted_topics: bool = True) -> GroupProblem:
-    """Return a fresh group whose members have many names in their lists; some members' ids have equal hashes.
+    """Return a new group whose members have many names in their lists; ids of some members have equal hashes.
 
     Args:
         has_colliding_topics: some topics' names have equal hashes.
@@ -76,7 +76,7 @@ def random_wide_problem(random: Random, *, has_colliding_topics: bool = True, ha
 
 
 def with_dirt(random: Random, problem: GroupProblem) -> GroupProblem:
-    """Return the group with some claims doubled, by the same or another member, and some of deleted topics; the two forms may differ."""
+    """Return the group with some double claims, by the same or another member, and some of deleted topics. The two forms may differ."""
     claimed = [claim for member in problem.members for claim in member.owned]
     members = []
     for member in problem.members:
@@ -112,7 +112,7 @@ def with_topic_ids(random: Random, problem: GroupProblem, known: dict[str, str])
 
 
 def random_successor(random: Random, problem: GroupProblem, assignment: Mapping[str, tuple[TopicPartition, ...]]) -> GroupProblem:
-    """Return the group one rebalance later: members claim what they were given, some lie, some left, joined or changed."""
+    """Return the group one rebalance later: members claim their partitions, some claim others, some left, joined or changed."""
     generation = random.randint(1, 5)
     is_dirty = random.random() < 0.3
     members = []
@@ -151,7 +151,7 @@ def _random_topic(random: Random, has_racks: bool, most: int = 12) -> Topic:
 
 
 def _claiming(random: Random, member: Member, claims: list[TopicPartition], generation: int | None) -> Member:
-    """Return the member with its claims in both forms; once in a while the old layout, or none."""
+    """Return the member with its claims in both forms; sometimes in the old layout, or without."""
     layout = None if random.random() < 0.05 else generation
     user_data = None if random.random() < 0.05 else write_sticky_user_data(claims, layout)
     return replace(member, owned=tuple(claims), owned_generation=generation, user_data=user_data)

@@ -25,13 +25,13 @@ SCHEMA = pa.schema(
 
 
 def raw(partition: int, offset: int, key: bytes, value: bytes | None, at: int | None = None) -> Row:
-    """Return a record; ``at`` is its time in seconds where that is not the offset."""
+    """Return a record; ``at`` is its time in seconds if that is not the offset."""
     timestamp = moment(1_000 * (offset if at is None else at))
     return {"key": key, "value": value, "partition": partition, "offset": offset, "timestamp": timestamp}
 
 
 def generation(partition: int, offset: int, group: str, number: int, at: int | None = None, **held: list[int]) -> Row:
-    """Return a generation of a group whose members subscribe to ``t`` and hold so much of it."""
+    """Return a generation of a group whose members subscribe to ``t`` and have these partitions of it."""
     members = [records.group_member(name, records.subscription("t"), records.assignment(t=numbers)) for name, numbers in held.items()]
     return raw(partition, offset, records.group_key(group), records.group_value(number, *members, at_ms=1_000 * offset), at)
 
@@ -50,7 +50,7 @@ def commit(partition: int, offset: int, group: str, number: int, committed: int)
 
 
 def look(at_ms: int, topic_id: str | None = None, **partitions: list[int | None]) -> str:
-    """Return a line with a look at topics, one end of the log a partition."""
+    """Return a line with a metadata snapshot of topics, with one end of the log per partition."""
     topics = [
         {
             "topic": name,

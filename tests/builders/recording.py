@@ -1,18 +1,18 @@
-"""An assignor that writes down what it is asked, so that tests see the claims a strategy is fed with."""
+"""An assignor that records its problems, so that tests see the claims that a strategy gets."""
 
 from __future__ import annotations
 
 from assignors import Assignment, GroupProblem, assign
 
 RECORDING = "tests.builders.recording:assign_recording"
-"""The strategy's name: a path to the function below."""
+"""The strategy: a path to the function below."""
 
 asked: list[GroupProblem] = []
 failures: list[Exception] = []
 
 
 def assign_recording(problem: GroupProblem, *, kafka_version: str | None, step_budget: int | None) -> Assignment:
-    """Return what range gives, each list from its end; raises the next of ``failures`` first."""
+    """Return the result of range with each list reversed; first raise the next of ``failures``, if there is one."""
     asked.append(problem)
     if failures:
         raise failures.pop()
@@ -20,6 +20,6 @@ def assign_recording(problem: GroupProblem, *, kafka_version: str | None, step_b
 
 
 def claims() -> dict[str, tuple]:
-    """Return the claims in the last problem: member id -> (partitions, generation), without members that claim nothing."""
+    """Return the claims in the last problem: member id -> (partitions, generation), without members that have no claims."""
     claiming = [member for member in asked[-1].members if member.owned_generation is not None]
     return {member.member_id: (member.owned, member.owned_generation) for member in claiming}

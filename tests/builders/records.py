@@ -1,4 +1,4 @@
-"""Bytes of ``__consumer_offsets`` records, put together field by field, and inputs that no broker ever wrote."""
+"""Bytes of ``__consumer_offsets`` records, built field by field, and inputs that no broker writes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def record_line(**changes: Any) -> str:
 
 
 def look(**changes: Any) -> dict[str, Any]:
-    """Return a look at a cluster of two brokers, one with a rack, and one topic with two partitions, named in disorder."""
+    """Return a metadata snapshot of two brokers, one with a rack, and one topic with two partitions, not in order."""
     partitions = [
         {"partition": 1, "leader": -1, "replicas": [2], "begin_offset": None, "end_offset": None},
         {"partition": 0, "leader": 1, "replicas": [1, 2, 9], "begin_offset": 3, "end_offset": 2**53 + 1},
@@ -80,7 +80,7 @@ def look(**changes: Any) -> dict[str, Any]:
     return {"observed_at_ms": 1_000, "cluster_id": "own", "brokers": brokers, "topics": topics, **changes}
 
 
-# -- inputs that no broker wrote
+# -- inputs that no broker writes
 
 _TEXT = st.one_of(st.text(max_size=6), st.sampled_from(["\ud800", "", "t", "9", "nan"]))
 _NUMBERS = st.one_of(st.integers(), st.sampled_from([-1, 2**31, 2**63, 10**400, 2**53 + 1]), st.floats(), st.booleans())
@@ -93,7 +93,7 @@ JUNK = st.recursive(
 
 @st.composite
 def spoilt(draw: st.DrawFn, sound: Any) -> Any:
-    """Return a JSON value in which one place, however deep, holds junk or is gone; now and then nothing is spoilt."""
+    """Return a JSON value in which one value at any depth is replaced by junk or removed; sometimes it is not changed."""
     if isinstance(sound, dict) and sound and draw(st.integers(0, 5)):
         name = draw(st.sampled_from(sorted(sound)))
         if not draw(st.integers(0, 5)):
@@ -106,7 +106,7 @@ def spoilt(draw: st.DrawFn, sound: Any) -> Any:
 
 
 def lines(sound: dict[str, Any]) -> st.SearchStrategy[bytes]:
-    """Return lines: the sound one spoilt, any JSON, JSON nested too deep, any text and any bytes at all."""
+    """Return lines: the valid one damaged, any JSON, JSON nested too deep, any text, any bytes."""
     spoilt_lines = spoilt(sound).map(json.dumps)
     texts = st.one_of(spoilt_lines, spoilt_lines, JUNK.map(json.dumps), st.just("[" * 200_000), st.text())
     return st.one_of(texts.map(str.encode), st.binary())
@@ -123,7 +123,7 @@ RECORDS = _wire_records()
 
 @st.composite
 def damaged(draw: st.DrawFn, data: bytes | None) -> bytes | None:
-    """Return bytes cut short, with one byte changed, or as they are."""
+    """Return bytes cut short, with one byte changed, or unchanged."""
     if not data:
         return data
     index = draw(st.integers(0, len(data) - 1))

@@ -1,4 +1,4 @@
-"""Rows as the report's stage collects them: hand-made, for every test of the page that needs no Spark."""
+"""Rows as the report collects them, made by hand, for tests of the page without Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def group_row(group_id="orders", **changes):
 
 
 def of_groups(*rows):
-    """What ``ReportRows`` has of these rows of groups, all of which have details."""
+    """The fields of ``ReportRows`` for these rows of groups, all with details."""
     return {"ranked": Ranking(rows), "detailed": rows}
 
 
@@ -63,7 +63,7 @@ def generation_row(generation, previous, group_id="orders", **changes):
 
 
 def measures(**known):
-    """Sums over three generations; a measure that is not named is unknown in all of them."""
+    """Sums over three generations; a measure without a value is unknown in all of them."""
     columns = {}
     for measure in SUMMED:
         columns |= {f"{measure}_sum": known.get(measure), f"{measure}_known": 3 if measure in known else 0}
@@ -113,10 +113,10 @@ def finding_row(group_id="orders", **changes):
 
 
 def sample(group_ids=("orders", "billing")):
-    """Every kind of row, at least twice each; all groups get the same history."""
+    """Every kind of row, at least twice; all groups have the same history."""
     each = [{"group_id": group_id} for group_id in group_ids]
     history = [generation_row(1, None, movement_count=None, triggers=["group_created"]), generation_row(2, 1), generation_row(3, 2)]
-    # The newest come first, as the stage collects them.
+    # The newest come first, as the report collects them.
     own = tally_row("range", "observed", conformance="exact", generations=history[::-1])
     tallies = [own, tally_row("sticky", movements=1), tally_row("range"), tally_row("range", "recomputed", conformance="exact")]
     others = {"cluster_id": None, "group_id": None}
@@ -140,7 +140,7 @@ def sample(group_ids=("orders", "billing")):
 
 
 def large_fleet(group_count, detailed, name=""):
-    """So many groups, of which the worst have a long history and many members: more than a page has room for."""
+    """The given number of groups. The worst have a long history and many members: more than a page has room for."""
     names = [f"{name}team-{number % 40}.service-{number:05}" for number in range(group_count)]
     ranked = [
         group_row(group_id, critical_count=max(0, detailed - number), movement_count=number % 17, strategy=("range", "sticky")[number % 2])

@@ -1,4 +1,4 @@
-"""Small captures that rebuild what people reported, read without Spark: as findings are told of them, and as they recur."""
+"""Small captures of situations that users reported, read without Spark: with their findings, and repeated over hours."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ HOUR_MS = 3_600_000
 
 
 def topics_of(name: str) -> dict[str, int]:
-    """Return the partition counts that the first look of a capture shows."""
+    """Return the partition counts in the first metadata snapshot of a capture."""
     first = (SITUATIONS / name / "cluster_metadata.ndjson").read_text().splitlines()[0]
     return {topic["topic"]: len(topic["partitions"]) for topic in json.loads(first)["topics"]}
 
 
 def records_of(name: str, hours: int = 1) -> Iterator[dict[str, Any]]:
-    """Yield the generations of a capture, over again for every further hour."""
+    """Yield the generations of a capture, repeated in every further hour."""
     decoded = [decode_line(line)["snapshot"] for line in (SITUATIONS / name / "consumer_offsets.ndjson").read_bytes().splitlines()]
     for hour in range(hours):
         for row in decoded:
@@ -36,7 +36,7 @@ def records_of(name: str, hours: int = 1) -> Iterator[dict[str, Any]]:
 
 
 def history_of(name: str, hours: int = 1) -> list[Stored]:
-    """Return a capture as findings are told of it; its topics have names of one letter, and all members one rebalance timeout."""
+    """Return a capture as rules of findings get it; its topics have names of one letter, and all members have one rebalance timeout."""
     counts, state, recurrence, history = topics_of(name), None, None, []
     for row in records_of(name, hours):
         members = [Member(one["member_id"], tuple(one["topics"]), one["group_instance_id"]) for one in row["members"]]

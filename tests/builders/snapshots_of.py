@@ -1,4 +1,4 @@
-"""Histories of one group as findings are told of them, written down in a few words and put through the audit."""
+"""Short notation for histories of one group, which are audited and given to the rules of findings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def stored(
     batched_epoch_count: int = 0,
     **shown: Any,
 ) -> Stored:
-    """Return a snapshot in which members were given partitions; those that are not listed subscribe to ``t`` and claim nothing.
+    """Return a snapshot with the partitions of members; members that are not listed subscribe to ``t`` and have no claims.
 
     Args:
         given: member id -> its partitions, as ``t0 u1``.
@@ -82,7 +82,7 @@ def stored(
 
 
 def facts(*history: Stored) -> list[SnapshotFacts]:
-    """Return what rules are told of each snapshot."""
+    """Return the facts of each snapshot that rules get."""
     audit, past = GroupAudit(), GroupHistory()
     gathered = []
     for one in history:
@@ -96,15 +96,15 @@ def facts(*history: Stored) -> list[SnapshotFacts]:
 
 
 def found(rule: Rule, *history: Stored) -> list[Finding | None]:
-    """Return what a rule finds in each snapshot."""
+    """Return the findings of a rule in each snapshot."""
     return [next((one for one in find(snapshot, RULES) if one.rule_id == rule), None) for snapshot in facts(*history)]
 
 
 def last(rule: Rule, *history: Stored) -> Finding | None:
-    """Return what a rule finds in the last snapshot."""
+    """Return the findings of a rule in the last snapshot."""
     return found(rule, *history)[-1]
 
 
 def numbers_found(rule: Rule, *history: Stored) -> list[int]:
-    """Return the numbers, from 0, of the snapshots in which a rule finds something."""
+    """Return the numbers, from 0, of the snapshots with a finding of a rule."""
     return [number for number, finding in enumerate(found(rule, *history)) if finding is not None]

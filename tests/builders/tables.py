@@ -1,4 +1,4 @@
-"""Reading warehouse tables in tests the way a user without Spark does."""
+"""Reads warehouse tables in tests as a user without Spark does."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ OF_THE_RUN = {"run_id", "run_sequence", "source", "source_position"}
 
 
 def rows(warehouse: Path, name: str, version: int | None = None) -> list[dict[str, Any]]:
-    """Return all rows of a table as plain dicts, at its newest version unless one is named."""
+    """Return all rows of a table as plain dicts, at its newest version by default."""
     return DeltaTable(str(warehouse / name), version).to_pyarrow_table().to_pylist()
 
 
 def unpacked_assignments(warehouse: Path) -> list[dict[str, Any]]:
-    """Return a row a member of every solution with a result: its key, and ``partitions`` as ``assignments`` has them."""
+    """Return one row per member of each solution with a result: its key, and ``partitions`` as in ``assignments``."""
     members = {
         _generation_key(row): [member["member_id"] for member in row["members"]] for row in rows(warehouse, "subscription_snapshots")
     }
@@ -52,7 +52,7 @@ def versions(warehouse: Path) -> dict[str, int]:
 
 
 def content(warehouse: Path, name: str, version: int | None = None) -> list[str]:
-    """Return the rows of a table without what differs between equal warehouses, in a fixed order."""
+    """Return the rows of a table in a fixed order, without the columns that differ between equal warehouses."""
     kept = [{key: value for key, value in row.items() if key not in OF_THE_RUN} for row in rows(warehouse, name, version)]
     return sorted(json.dumps(row, sort_keys=True, default=repr) for row in kept)
 
@@ -65,7 +65,7 @@ def assert_equal_warehouses(found: Path, expected: Path, names: Sequence[str] = 
     """Fail with the first rows that only one of two warehouses has."""
     for name in names:
         ours, theirs = content(found, name), content(expected, name)
-        is_equal = ours == theirs  # pytest would look for the shortest difference of two lists, which takes hours for long ones
+        is_equal = ours == theirs  # pytest would search for the shortest difference of two lists, which takes hours for long ones
         strange = [list(Counter(side) - Counter(other))[:2] for side, other in ((ours, theirs), (theirs, ours))]
         strange_rows = f"not expected: {json.dumps(strange[0])[:1500]}; missing: {json.dumps(strange[1])[:1500]}"
         assert is_equal, f"{name}: {len(ours)} rows, expected {len(theirs)}; {strange_rows}"

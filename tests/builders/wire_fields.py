@@ -1,4 +1,4 @@
-"""The decoded messages in Kafka's JSON form, which is how the golden vectors state them.
+"""The decoded messages in Kafka's JSON form, as in the golden vectors.
 
 Kafka's JSON leaves out what a version does not have and tagged fields with their default; numbers that are not there are -1.
 """

@@ -1,4 +1,4 @@
-"""A slow, obvious audit of one group on plain dicts: written from the definitions of the figures, sharing no code with the product.
+"""A slow, simple audit of one group on plain dicts, written from the definitions of the figures. It shares no code with the product.
 
 Every function looks at one partition, one owner or one member at a time. Nothing here is imported outside tests.
 """
@@ -17,7 +17,7 @@ MOVEMENT_COUNTS = ("retained", "revoked", "reassigned", "gained", "lost", "orpha
 
 
 def owner(member: Row) -> tuple[str, str]:
-    """Return who a member is across generations."""
+    """Return the identity of a member across generations."""
     if member["group_instance_id"] is not None:
         return ("static", member["group_instance_id"])
     return ("dynamic", member["member_id"])
@@ -32,7 +32,7 @@ def partitions_of(entries: list[Row]) -> list[TopicPartition]:
 
 
 def goes_on(log: dict[int, tuple[int, bool]], tombstone: int) -> bool:
-    """Return whether a tombstone's batch, the records right behind it, has a value of the other protocol: the group was converted.
+    """Return whether the records right after a tombstone, its batch, have a value of the other protocol: the group was converted.
 
     Args:
         log: offset -> record type, and whether it has a value.
@@ -47,7 +47,7 @@ def goes_on(log: dict[int, tuple[int, bool]], tombstone: int) -> bool:
 
 
 def assign_incarnations(snapshots: list[Row], tombstones: list[int]) -> list[int]:
-    """Return the incarnation of each snapshot: it ends with a tombstone or a lower generation id, and is named by its first position."""
+    """Return the incarnation of each snapshot: it ends with a tombstone or a lower generation id, and its name is its first position."""
     names: list[int] = []
     for before, now in zip([None, *snapshots[:-1]], snapshots, strict=True):
         is_new = before is None or now["generation"] < before["generation"]
@@ -57,7 +57,7 @@ def assign_incarnations(snapshots: list[Row], tombstones: list[int]) -> list[int
 
 
 def is_static_rewrite(before: Row, now: Row) -> bool:
-    """Return whether a static member only came back under a new member id."""
+    """Return whether the only change is a static member that returned with a new member id."""
     instances = [sorted(str(owner(member)) for member in side["members"]) for side in (before, now)]
     held = [{owner(member): set(partitions_of(member["assigned"])) for member in side["members"]} for side in (before, now)]
     ids = [{member["member_id"] for member in side["members"]} for side in (before, now)]
@@ -65,7 +65,7 @@ def is_static_rewrite(before: Row, now: Row) -> bool:
 
 
 def is_follow_up(before: Row, before_topics: dict[str, Row], now: Row, topics: dict[str, Row]) -> bool:
-    """Return whether a generation only completes the cooperative hand-over that the one before began."""
+    """Return whether a generation only finishes the cooperative rebalance before it."""
     if before["strategy"] not in COOPERATIVE or now["strategy"] != before["strategy"]:
         return False
     gave_up = any(set(partitions_of(member["owned"])) - set(partitions_of(member["assigned"])) for member in before["members"])
@@ -89,14 +89,14 @@ def exists(topics: dict[str, Row], topic: str, partition: int = 0) -> bool:
 
 
 def owners_of(partition: TopicPartition, side: Row) -> list[Row]:
-    """Return the members that hold a partition, in record order."""
+    """Return the members that have a partition, in record order."""
     return [member for member in side["members"] if partition in side["held"][member["member_id"]]]
 
 
 def movements(
     before: Row | None, now: Row, withheld: dict[TopicPartition, Row]
 ) -> tuple[list[Row], list[TopicPartition], dict[TopicPartition, Row]]:
-    """Return the movements of every partition, the retained ones, and what is withheld now.
+    """Return the movements of all partitions, the retained partitions, and the withheld ones.
 
     Args:
         before, now: ``generation``, ``strategy``, ``members``, ``held`` (member id -> set of partitions), ``topics`` (name -> row).
@@ -105,7 +105,7 @@ def movements(
     moved, retained, withheld_now = [], [], {}
     sides = [now] if before is None else [before, now]
     every = {partition for side in sides for held in side["held"].values() for partition in held} | set(withheld)
-    claimed = _withheld_by_claims(now) if before is None else {}  # what a log that begins with it tells of the generation before
+    claimed = _withheld_by_claims(now) if before is None else {}  # claims stand for the generation before the first of the log
     every |= set(claimed)
     before_generation = None if before is None else before["generation"]
     for partition in sorted(every):
@@ -140,7 +140,7 @@ def movements(
 
 
 def _withheld_by_claims(now: Row) -> dict[TopicPartition, Row]:
-    """Return the partitions that members claim of a cooperative generation, with who claims them first."""
+    """Return partition -> the first member that claims it, in a cooperative generation."""
     claims: dict[TopicPartition, Row] = {}
     for member in now["members"] if now["strategy"] == "cooperative-sticky" else ():
         for partition in now["claims"][member["member_id"]]:
@@ -207,7 +207,7 @@ def live_pairs(before: Row, now: Row) -> list[tuple[Row, Row]]:
 
 
 def revocations(before: Row | None, now: Row) -> tuple[int, int]:
-    """Return the partitions given up by live owners under the eager and the cooperative protocol."""
+    """Return the partitions that owners in both generations give up under the eager and the cooperative protocol."""
     eager = cooperative = 0
     for earlier, later in live_pairs(before, now) if before is not None else ():
         held, given = before["held"][earlier["member_id"]], now["held"][later["member_id"]]
@@ -217,9 +217,9 @@ def revocations(before: Row | None, now: Row) -> tuple[int, int]:
 
 
 def actual_revocations(before: Row | None, now: Row) -> tuple[int | None, bool | None]:
-    """Return what live members did give up by their claims, and whether each of them gave up everything.
+    """Return the partitions that members of both generations gave up by their claims, and whether each member gave up everything.
 
-    Nothing, None for a first snapshot, in which nobody had anything to claim. The consumer protocol takes away what the target lacks.
+    Nothing and None for a first snapshot, in which no member had claims. The consumer protocol revokes what is not in the target.
     """
     if now["group_type"] == "consumer" and now["members"]:
         pairs = [] if before is None else live_pairs(before, now)
@@ -242,7 +242,7 @@ def actual_revocations(before: Row | None, now: Row) -> tuple[int | None, bool |
 
 
 def balance(now: Row) -> Row:
-    """Return the figures of one assignment alone: loads, idle members, partitions without or with several owners."""
+    """Return the figures of one assignment: loads, idle members, partitions without an owner or with several."""
     topics, members = now["topics"], now["members"]
     subscribed = {topic for member in members for topic in member["topics"] if exists(topics, topic)}
     everything = [(topic, partition) for topic in sorted(subscribed) for partition in range(topics[topic]["partition_count"])]
@@ -279,7 +279,7 @@ def _skew(topic: str, now: Row) -> int:
 
 
 def is_open_to(strategy: str, other: str, group_type: str) -> bool:
-    """Return whether a group could be switched from its assignor to another: none of the other side, and none at all from Streams'."""
+    """Return whether a group can change to another assignor: it must be of the same side, and Kafka Streams cannot change."""
     if other == strategy:
         return True
     clients, brokers = ("range", "roundrobin", "sticky", "cooperative-sticky"), ("uniform", "server-range")
@@ -289,7 +289,7 @@ def is_open_to(strategy: str, other: str, group_type: str) -> bool:
 def verdict(audit: Row, of_generation: list[Row], group_type: str) -> tuple[str | None, str | None, float | None]:
     """Return the verdict, the better strategy and its gain of one audit, from the other columns of all audits of its generation.
 
-    Subscriptions are taken to be known.
+    Subscriptions are assumed to be known.
     """
     is_streams = audit["strategy"] == "stream"
     if audit["basis"] != "observed" or not audit["is_settled"] or audit["imbalance_ratio"] is None or is_streams:
@@ -314,7 +314,7 @@ def verdict(audit: Row, of_generation: list[Row], group_type: str) -> tuple[str 
 
 
 def compare(observed: Row, computed: Row) -> str:
-    """Return the closest relation between two assignments: member id -> list of partitions."""
+    """Return the first relation that holds between two assignments: member id -> list of partitions."""
     members = sorted(set(observed) | set(computed))
     sides = [(observed.get(member, []), computed.get(member, [])) for member in members]
     topics = {partition[0] for pair in sides for held in pair for partition in held}

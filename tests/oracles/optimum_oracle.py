@@ -1,7 +1,7 @@
-"""The bounds of an assignment on plain dicts, by mending one: slow, and by another way than the product's flows.
+"""The bounds of an assignment on plain dicts, by stepwise improvement: slow, and by another method than the product's flows.
 
-Partitions go along chains of members, each handing one of its own to the next, as long as that makes something better. When no chain does,
-nothing does: these are the cycles of the exchange graph, and an assignment without a cheaper one is the cheapest.
+Partitions move along chains of members, each giving one of its own to the next, while that is an improvement. If no chain is, the
+assignment is the best: the chains are the cycles of the exchange graph, and an assignment without a cheaper cycle is the cheapest.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from tests.oracles.audit_oracle import Row, TopicPartition, exists, owner
 
 NOBODY = ""
-"""Where chains begin and end that make one member's load smaller and another's larger."""
+"""Begin and end of chains that make one member's load smaller and another's larger."""
 
 
 def least_movement_count(before: Row | None, now: Row, withheld: Mapping[TopicPartition, Row]) -> int | None:
-    """Return how many partitions have to change owner when no load gets smaller than the smallest or larger than the largest.
+    """Return how many partitions have to change owner if no load becomes smaller than the smallest or larger than the largest.
 
     Args:
         before, now, withheld: as ``audit_oracle.movements`` takes them.
@@ -42,7 +42,7 @@ def least_movement_count(before: Row | None, now: Row, withheld: Mapping[TopicPa
 
 
 def _last_owners(before: Row, now: Row, withheld: Mapping[TopicPartition, Row]) -> dict[TopicPartition, list[str]]:
-    """Return each partition's last owners by the member ids that they have now; owners that left keep a name of their own."""
+    """Return each partition's last owners by their present member ids; owners that left keep a name of their own."""
     names = {owner(member): member["member_id"] for member in now["members"]}
 
     def name(member: Row) -> str:
@@ -63,7 +63,7 @@ def _cheaper(
     readers: Mapping[str, set[str]],
     given: Mapping[TopicPartition, str],
 ) -> dict[TopicPartition, str]:
-    """Return partitions with new owners that save movements and keep all loads within bounds; empty when nothing does."""
+    """Return partitions with new owners that save movements and keep all loads within bounds; empty if there are none."""
     bounds = [Counter({name: 0 for name in readers}) for _ in range(2)]
     for load, held in zip(bounds, (given, owners), strict=True):
         load.update(held.values())
@@ -85,7 +85,7 @@ def _cheaper(
 
 
 def _negative_cycle(nodes: list[str], costs: Mapping[tuple[str, str], int]) -> list[tuple[str, str]]:
-    """Return the edges of a cycle of negative cost, empty when there is none (Bellman and Ford)."""
+    """Return the edges of a cycle of negative cost; empty if there is none (Bellman and Ford)."""
     distance: dict[str, float] = dict.fromkeys(nodes, 0)
     came_from: dict[str, str] = {}
     relaxed = None
@@ -106,7 +106,7 @@ def _negative_cycle(nodes: list[str], costs: Mapping[tuple[str, str], int]) -> l
 
 
 def least_spread(now: dict[str, Any]) -> int | None:
-    """Return the difference of the largest and the smallest load when all existing partitions are spread as evenly as can be."""
+    """Return the spread of the loads if all existing partitions are assigned as evenly as possible."""
     if not now["members"]:
         return None
     readers = {member["member_id"]: {topic for topic in member["topics"] if exists(now["topics"], topic)} for member in now["members"]}
@@ -128,7 +128,7 @@ def least_spread(now: dict[str, Any]) -> int | None:
 def _evening_chains(
     owners: Mapping[TopicPartition, str], readers: Mapping[str, set[str]], load: Mapping[str, int]
 ) -> Iterator[list[tuple[TopicPartition, str]]]:
-    """Yield chains, last step first, from a member to one that has at least two partitions less."""
+    """Yield chains, last step first, from a member to one that has at least two partitions fewer."""
     for start in readers:
         reached: dict[str, tuple[TopicPartition, str] | None] = {start: None}
         queue = deque([start])

@@ -1,4 +1,4 @@
-"""Where one movement's partition is read on, from plain rows: one movement, one commit, one look at a time."""
+"""The resume offset of one movement's partition, from plain rows: one movement, one commit, one metadata snapshot at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def resume(movement: Row, commits: list[Row], looks: list[Row], *, is_complete: 
     Args:
         commits: all rows of the movement's group, topic and partition.
         looks: all rows of its topic.
-        is_complete: the group's commits are known from the first record of its log on.
+        is_complete: the group's commits are known from the first record of its log.
     """
     if movement["member_id"] is None:
         return (None,) * len(RESUME_COLUMNS)

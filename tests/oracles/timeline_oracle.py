@@ -1,7 +1,7 @@
-"""What the recorder of the capture did to each group, and the generation in which it shows.
+"""The actions of the capture's recorder on each group, and the generation that shows each action.
 
-Read from the recorder's own timeline and from the events that its clients reported; nothing of the product is used, not even its
-tables: only that a group has generations, and when each was written.
+They come from the recorder's own timeline and from the events of its clients. Of the product only the generations of a group and their
+times are used, not even its tables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 BY_DEFAULT = ("range", "cooperative-sticky")
-"""What a Java client supports when nothing is configured."""
+"""The assignors that a Java client supports by default."""
 ASSIGNORS = {
     "Driver$LRange": "range",
     "Driver$LRoundRobin": "roundrobin",
@@ -37,7 +37,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class Cause:
-    """Something that happened, the trigger that names it, and the place of the generation in which it shows (None: in none)."""
+    """An action, its trigger, and the index of the generation that shows it (None: no generation)."""
 
     what: str
     trigger: str
@@ -50,7 +50,7 @@ def read(name: str) -> list[Row]:
 
 
 class Recorder:
-    """Everything the recorder did and its clients reported, by group."""
+    """All actions of the recorder and all events of its clients, by group."""
 
     def __init__(self, timeline: list[Row], events: list[Row]) -> None:
         self._events: dict[tuple, list[Row]] = defaultdict(list)
@@ -59,7 +59,7 @@ class Recorder:
         self._actions = sorted(timeline, key=lambda row: row["ts_ms"])
 
     def causes(self, group: str, generations: list[Generation]) -> list[Cause]:
-        """Return what happened to a group, in the order of time.
+        """Return the actions on a group, in the order of time.
 
         Args:
             generations: all of the group's, in the order of the log.
@@ -117,11 +117,11 @@ class Recorder:
         return causes
 
     def _reports(self, group: str, client: str, at: int) -> list[int]:
-        """Return when a client reported something after a moment: so long it was there. A client has one life in this capture."""
+        """Return the times of a client's events after a moment, which show that it ran. A client runs once in this capture."""
         return [event["ts_ms"] for event in self._events[group, client] if event["ts_ms"] > at]
 
     def _arrival(self, group: str, client: str, at: int, generations: list[Generation], *, is_consumer: bool) -> int | None:
-        """Return the generation that a client reported first: of KIP-848 the first that gave it something, since it joins before that."""
+        """Return the first generation of a client; for KIP-848 the first that gave it partitions, because it joins before that."""
         for event in self._events[group, client]:
             if event["ts_ms"] >= at and (event["partition_count"] or not is_consumer):
                 return _reported(event, at, generations)
@@ -136,7 +136,7 @@ class Recorder:
         return None
 
     def _is_bounce(self, start: Row, at: int, index: int | None, generations: list[Generation]) -> bool:
-        """Return whether a static member that was closed is started again before any generation saw it leave."""
+        """Return whether a closed static member starts again before a generation without it."""
         instance = _property(start, "group.instance.id")
         if instance is None or index is None:
             return False
@@ -150,12 +150,12 @@ class Recorder:
 
 
 def _first_after(generations: list[Generation], at_ms: int) -> int | None:
-    """Return the first generation after a moment; the empty ones with which groups begin are no rebalances."""
+    """Return the first generation after a moment. The empty generations with which groups begin do not count."""
     return next((index for index, one in enumerate(generations) if one.written_ms >= at_ms and one.generation > 0), None)
 
 
 def _reported(event: Row, since_ms: int, generations: list[Generation]) -> int | None:
-    """Return the generation of a client's event; where the client does not tell, the last one written before it, if since then."""
+    """Return the generation of a client's event; if the event has none, the last one written before it, if it is not older."""
     if event["generation"] is None:
         indices = [index for index, one in enumerate(generations) if since_ms <= one.written_ms <= event["ts_ms"] and one.generation > 0]
         return max(indices, default=_first_after(generations, since_ms))
@@ -164,7 +164,7 @@ def _reported(event: Row, since_ms: int, generations: list[Generation]) -> int |
 
 
 def _last_of_number(generations: list[Generation], index: int | None) -> int | None:
-    """Return the last snapshot with the number of one: a conversion repeats it."""
+    """Return the last snapshot with the same number, which a conversion repeats."""
     if index is None:
         return None
     return max(other for other, one in enumerate(generations) if one.generation == generations[index].generation)
@@ -194,7 +194,7 @@ def _reads(start: Row, topic: str) -> bool:
 
 
 def _topic_trigger(kind: str, readers: list[Row]) -> str | None:
-    """Return the trigger for a change of a topic that a group reads; None when it does not. What a pattern finds is a subscription."""
+    """Return the trigger for a change of a topic; None if the group does not read it. Topics that match a pattern are subscriptions."""
     if not readers:
         return None
     if kind == "create_topic" and not any(start.get("topics") for start in readers):
