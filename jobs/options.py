@@ -122,7 +122,7 @@ class PageOptions(StageOptions):
     """Options of every command that makes a report."""
 
     output: str | None = option(metavar="FILE", help="file of the report (default: report.html in the warehouse folder)")
-    overwrite: bool = option(False, action="store_true", help="let the report replace files of other origin, never inputs or tables")
+    overwrite: bool = option(False, action="store_true", help="let the report replace files that no report wrote; never inputs or tables")
 
 
 @dataclass(frozen=True, kw_only=True)

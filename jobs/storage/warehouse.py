@@ -105,9 +105,7 @@ class Warehouse(CommitGuard):
         newest = self.newest_run(RunStatus.PUBLISHED)
         if newest is None:
             raise NotAWarehouseError(f"warehouse {self.location}: nothing is published yet; use run or land first")
-        versions = dict(
-            newest["table_versions"]
-        )  # without tables that a later release has added: readers see them empty until the next run
+        versions = dict(newest["table_versions"])  # without tables of a later release, which readers see empty until the next run
         self._published = {name: versions.get(name, 0) for name in TABLES if name != RUNS.name}
         return newest
 
