@@ -106,7 +106,7 @@ def fresh_snapshots(context: RunContext, snapshots: DataFrame, consumed: int | N
 def pending_groups(fresh: DataFrame, states: DataFrame, solutions: DataFrame) -> DataFrame:
     """Return the groups of fresh snapshots, and the state from which each continues.
 
-    Rows: (cluster_id, group_id). The state is the last one before all fresh snapshots, and ``behind`` is its position. They are
+    Rows: (cluster_id, group_id). The state is the last one before all fresh snapshots, and ``played_until`` is its position. They are
     null and -1 if the group is replayed from its first snapshot. ``is_redone`` is true if there are results after the state: a snapshot
     arrived late, or the snapshot of a later state was removed.
 
@@ -120,22 +120,22 @@ def pending_groups(fresh: DataFrame, states: DataFrame, solutions: DataFrame) ->
     groups = begins.join(state_positions, list(GROUP_KEY), "left").groupBy(*GROUP_KEY)
     played_until = F.coalesce(F.max(F.when(is_before, F.col("state_position"))), F.lit(BEFORE_ALL))
     # The states are joined only here, one per group: they are large, and a long history has many.
-    known = states.select(*GROUP_KEY, F.col("position").alias("behind"), "snapshot_count", "topics", "state")
+    known = states.select(*GROUP_KEY, F.col("position").alias("played_until"), "snapshot_count", "topics", "state")
     observed = solutions.where(F.col("basis") == str(Basis.OBSERVED)).join(F.broadcast(begins), list(GROUP_KEY), "left_semi")
     results = observed.groupBy(*GROUP_KEY).agg(F.max("position").alias("last_result"))
     return (
-        groups.agg(played_until.alias("behind"))
+        groups.agg(played_until.alias("played_until"))
         .join(results, list(GROUP_KEY), "left")
-        .withColumn("is_redone", F.coalesce(F.col("last_result") > F.col("behind"), F.lit(False)))
+        .withColumn("is_redone", F.coalesce(F.col("last_result") > F.col("played_until"), F.lit(False)))
         .drop("last_result")
-        .join(known, [*GROUP_KEY, "behind"], "left")
+        .join(known, [*GROUP_KEY, "played_until"], "left")
         .withColumn("snapshot_count", F.coalesce("snapshot_count", F.lit(0)))
     )
 
 
 def from_the_beginning(groups: DataFrame) -> DataFrame:
     """Return the groups without a state: a checkpoint does not record the strategies and releases that it was computed with."""
-    first = {"behind": F.lit(BEFORE_ALL), "snapshot_count": F.lit(0), "topics": F.lit(None), "state": F.lit(None)}
+    first = {"played_until": F.lit(BEFORE_ALL), "snapshot_count": F.lit(0), "topics": F.lit(None), "state": F.lit(None)}
     types = {name: groups.schema[name].dataType for name in first}
     return groups.withColumns({**{name: first[name].cast(types[name]) for name in first}, "is_redone": F.lit(True)})
 
@@ -214,22 +214,22 @@ def _write(context: RunContext, solved: DataFrame) -> None:
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
     """Delete the results after the state from which each group continues, and that state unless it is a checkpoint."""
-    kept_until = groups.select(*GROUP_KEY, "behind")
-    warehouse.delete(GROUP_STATES.name, kept_until, GROUP_KEY, "NOT (t.is_checkpoint AND t.position <= d.behind)")
-    redone = groups.where("is_redone").select(*GROUP_KEY, "behind")
+    kept_until = groups.select(*GROUP_KEY, "played_until")
+    warehouse.delete(GROUP_STATES.name, kept_until, GROUP_KEY, "NOT (t.is_checkpoint AND t.position <= d.played_until)")
+    redone = groups.where("is_redone").select(*GROUP_KEY, "played_until")
     if redone.isEmpty():
         return
     logger.info(
         "replaying groups with late snapshots or late topic metadata, from their last checkpoint before these or from the first snapshot"
     )
-    stored = warehouse.read(SOLUTIONS.name).join(redone, list(GROUP_KEY)).where(F.col("position") > F.col("behind"))
+    stored = warehouse.read(SOLUTIONS.name).join(redone, list(GROUP_KEY)).where(F.col("position") > F.col("played_until"))
     since = stored.agg(F.min("observed_month")).collect()[0][
         0
     ]  # not that of the snapshots: a snapshot that was replaced may be of another month
     if since is None:
         return
     for name in (ASSIGNMENTS.name, SOLUTIONS.name):
-        warehouse.delete(name, redone, GROUP_KEY, f"t.position > d.behind AND t.observed_month >= DATE'{since}'")
+        warehouse.delete(name, redone, GROUP_KEY, f"t.position > d.played_until AND t.observed_month >= DATE'{since}'")
     forget_unnamed_topics(warehouse)  # topics that the new results name are written again
 
 
@@ -279,7 +279,11 @@ def _go_on(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recomput
     groups = warehouse.materialize("groups", groups)
     if groups.isEmpty():
         return
-    pending = snapshots.join(groups.select(*GROUP_KEY, "behind"), list(GROUP_KEY)).where(F.col("position") > F.col("behind")).drop("behind")
+    pending = (
+        snapshots.join(groups.select(*GROUP_KEY, "played_until"), list(GROUP_KEY))
+        .where(F.col("position") > F.col("played_until"))
+        .drop("played_until")
+    )
     solved = warehouse.materialize("assign", solve(context, pending, groups))
     _forget(warehouse, groups)
     _write(context, solved)

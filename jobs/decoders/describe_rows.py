@@ -18,11 +18,11 @@ from schemas.row_types import DecodedRow, MemberRow, OffsetCommitRow, SnapshotRo
 from schemas.vocabulary import GroupState, GroupType
 
 GROUP_KIND, LINE_KIND = "described_group", "described_line"
-_MEMBERS_NOT_TOLD, _ASSIGNMENTS_NOT_TOLD, _IDLE_MEMBERS_NOT_TOLD = "members_not_told", "assignments_not_told", "idle_members_not_told"
+_MEMBERS_UNKNOWN, _ASSIGNMENTS_UNKNOWN, _IDLE_MEMBERS_UNKNOWN = "members_not_told", "assignments_not_told", "idle_members_not_told"
 WAYS_OUT = {
-    _MEMBERS_NOT_TOLD: "no partition has an owner, and no table names members: add the output of --describe --members --verbose",
-    _ASSIGNMENTS_NOT_TOLD: "no table shows what members hold: add the output of --describe, or --members --verbose in place of --members",
-    _IDLE_MEMBERS_NOT_TOLD: "--state counts more members than own partitions: add the output of --describe --members",
+    _MEMBERS_UNKNOWN: "no partition has an owner, and no table names members: add the output of --describe --members --verbose",
+    _ASSIGNMENTS_UNKNOWN: "no table shows what members hold: add the output of --describe, or --members --verbose in place of --members",
+    _IDLE_MEMBERS_UNKNOWN: "--state counts more members than own partitions: add the output of --describe --members",
 }
 """Kind of groups that are skipped -> the reason, and which output to add."""
 
@@ -72,13 +72,13 @@ def _reject(line: Line) -> DecodedRow:
 
 def _group_row(group: Group, as_of_ms: int) -> DecodedRow:
     if group.members is None:
-        return skipped(_MEMBERS_NOT_TOLD)
+        return skipped(_MEMBERS_UNKNOWN)
     if any(member.assigned is None for member in group.members):
-        return skipped(_ASSIGNMENTS_NOT_TOLD)
+        return skipped(_ASSIGNMENTS_UNKNOWN)
     if _may_be_rebalancing(group):
         return skipped("rebalancing_group")
     if group.is_by_owner and not group.is_doubtful and len(group.members) < (group.member_count or 0):
-        return skipped(_IDLE_MEMBERS_NOT_TOLD)
+        return skipped(_IDLE_MEMBERS_UNKNOWN)
     # A consumer-protocol group that does not move has reached its target, which the table of owners does not show.
     holds_target = group.is_by_owner and group.group_type == GroupType.CONSUMER
     members = [_member(member._replace(current=member.assigned) if holds_target else member) for member in group.members]

@@ -156,10 +156,10 @@ def unlike_the_holdings(assignments: DataFrame, unpacked: DataFrame) -> DataFram
         unpacked: the holdings of some solutions as rows of ``assignments``.
     """
     key = [*SOLUTION, "member_id"]
-    held_texts = unpacked.select(*key, F.to_json("partitions").alias("told"))
+    held_texts = unpacked.select(*key, F.to_json("partitions").alias("held"))
     rows = assignments.select(*key, F.to_json("partitions").alias("listed"), "partition_count").join(held_texts, key)
     count = F.format_string("%d partitions", "partition_count")
-    return offenders(rows.where(F.col("listed") != F.col("told")), tuple(key), count, F.lit("those in the holdings"))
+    return offenders(rows.where(F.col("listed") != F.col("held")), tuple(key), count, F.lit("those in the holdings"))
 
 
 def wrong_member_counts(solutions: DataFrame, snapshots: DataFrame, assignments: DataFrame) -> DataFrame:

@@ -132,7 +132,7 @@ def test_a_line_that_is_no_object_is_refused() -> None:
 
 
 def test_snapshots_of_a_real_cluster_are_valid_in_the_schema() -> None:
-    envelopes = [one for look in admin_looks() for one in envelopes_of(look)]
+    envelopes = [one for recorded in admin_looks() for one in envelopes_of(recorded)]
     assert len(envelopes) > 400 and [one["group_id"] for one in envelopes if not (VALIDATOR.is_valid(one) and is_sound(one))] == []
 
 

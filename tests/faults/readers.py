@@ -64,14 +64,14 @@ class PollingReader:
         while True:
             is_last = self._ended.is_set()
             try:
-                self.seen.append(self._look())
+                self.seen.append(self._read_state())
             except Exception as error:  # of whatever class: a reader must never meet one
                 self.seen.append(f"{type(error).__name__}: {error}")
             if is_last:
                 return
             self._ended.wait(PAUSE_SECONDS)
 
-    def _look(self) -> State:
+    def _read_state(self) -> State:
         newest = newest_published(self.warehouse)
         files = _files_of(self.warehouse, newest)
         if self._last is None or self._last[:2] != (newest, files):

@@ -63,7 +63,7 @@ def test_members_own_what_their_clients_received(group_id: str, collected: Path,
     for client in history.clients[group_id]:
         (member_id,) = client.member_ids
         in_log = [generation[member_id] for generation in owned if member_id in generation]
-        assert client.owned_sets and [owned for owned in client.owned_sets if owned not in in_log] == []
+        assert client.owned_sets and [one for one in client.owned_sets if one not in in_log] == []
     assert owned[-1] == history.owned[group_id]
 
 

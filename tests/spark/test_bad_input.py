@@ -296,9 +296,9 @@ def test_lines_of_other_programs_do_not_thin_out_damaged_rows(failed_run, tmp_pa
     header = f"{'GROUP':15} {'CONSUMER-ID':38} {'HOST':15} {'CLIENT-ID':15} {'#PARTITIONS':15} ASSIGNMENT"
     row = f"{'billing':15} c-5b0c91fe-daf6-4812-9301-d2610acee9ae {'/10.0.0.1':15} {'c':15} {'1':15} orders(0)"
     lines = ["é"] * 98 + [header, row, header, row.replace("billing", "mailer ").replace("(0)", "(0,1)")]
-    look = tmp_path / "look.txt"
-    look.write_text("\r\n".join(lines) + "\r\n", encoding="utf-16")
-    code, line = failed_run("land", "--warehouse", tmp_path / "w", "--input", look, "--as-of", "2026-11-23T08:00:00Z")
+    text_file = tmp_path / "look.txt"
+    text_file.write_text("\r\n".join(lines) + "\r\n", encoding="utf-16")
+    code, line = failed_run("land", "--warehouse", tmp_path / "w", "--input", text_file, "--as-of", "2026-11-23T08:00:00Z")
     assert code == 4 and "1 of 2 records could not be used" in line
     [run] = rows(tmp_path / "w", "runs")
     counts = dict(run["input_counts"])

@@ -86,11 +86,11 @@ def inputs(request: pytest.FixtureRequest, spark: SparkSession) -> Inputs:
     random, warehouse, sources = Random(request.param), TablesInMemory(), {Source.CONSUMER_OFFSETS}
     first, second = (decoded(spark, *drawn(random, 80, request.param)).localCheckpoint() for _ in range(2))
     landed_until = survey_log(warehouse, first, {}).read_until
-    settled = resolve_duplicates(first, None, None).localCheckpoint()
-    stored(warehouse, settled)
+    resolved = resolve_duplicates(first, None, None).localCheckpoint()
+    stored(warehouse, resolved)
     known = known_places(warehouse, sources, lambda rows: rows)
     again = answers(resolve_duplicates(second, known, quarantined_keys(warehouse)))
-    return Inputs(first, second, warehouse, landed_until, (answers(settled), again))
+    return Inputs(first, second, warehouse, landed_until, (answers(resolved), again))
 
 
 @pytest.mark.parametrize("most_set_apart", [comparison.MOST_SET_APART, 0])

@@ -35,8 +35,8 @@ def in_order(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_assignments_keep_all_rows_if_the_settings_say_so(kept: Path) -> None:
-    held = {(row["basis"], row["strategy"]) for row in rows(kept, "assignments")}
-    assert held == {(row["basis"], row["strategy"]) for row in rows(kept, "solutions") if row["status"] == "solved" and row["strategy"]}
+    stored = {(row["basis"], row["strategy"]) for row in rows(kept, "assignments")}
+    assert stored == {(row["basis"], row["strategy"]) for row in rows(kept, "solutions") if row["status"] == "solved" and row["strategy"]}
 
 
 def test_rows_that_are_unpacked_are_those_that_were_kept(evenkeel, kept: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ Held = dict[str, frozenset[tuple[str, int]]]
 def snapshots(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All looks of the admin client, as one file of snapshots."""
     folder = tmp_path_factory.mktemp("snapshots")
-    lines = [json.dumps(envelope) for look in admin_looks() for envelope in envelopes_of(look)]
+    lines = [json.dumps(envelope) for recorded in admin_looks() for envelope in envelopes_of(recorded)]
     (folder / "looks.jsonl").write_text("\n".join(lines), encoding="utf-8")
     assert make_tables("run", "--warehouse", folder / "w", "--input", folder / "looks.jsonl", LOOKS, "--cluster-id", CLUSTER) == 0
     return folder / "w"
@@ -40,13 +40,13 @@ def write_look(folder: Path, number: int) -> tuple[Path, str]:
     """Write what the command line tool printed at a look; return the folder of its texts and the time."""
     with gzip.open(GOLDEN / "describe" / "recorded.jsonl.gz", "rt", encoding="utf-8") as file:
         recorded = [json.loads(line) for line in file][number]
-    look = admin_looks()[number]
-    assert recorded["snapshot"] == look["snapshot"]
+    described_groups = admin_looks()[number]
+    assert recorded["snapshot"] == described_groups["snapshot"]
     text_folder = folder / str(number)
     text_folder.mkdir()
     for name, text in recorded["texts"].items():
         (text_folder / f"{name}.txt").write_text(text, encoding="utf-8")
-    return text_folder, datetime.fromtimestamp(look["from_ms"] / 1000, timezone.utc).isoformat()
+    return text_folder, datetime.fromtimestamp(described_groups["from_ms"] / 1000, timezone.utc).isoformat()
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,8 @@ def described(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("described")
     assert make_tables("land", "--warehouse", folder / "w", "--input", LOOKS, "--cluster-id", CLUSTER) == 0
     for number in LOOKED_AT:
-        look, as_of = write_look(folder, number)
-        assert make_tables("run", "--warehouse", folder / "w", "--input", look, "--cluster-id", CLUSTER, "--as-of", as_of) == 0
+        text_folder, as_of = write_look(folder, number)
+        assert make_tables("run", "--warehouse", folder / "w", "--input", text_folder, "--cluster-id", CLUSTER, "--as-of", as_of) == 0
     return folder / "w"
 
 
@@ -109,7 +109,7 @@ def test_snapshot_of_a_stable_group_equals_the_last_generation_of_the_log(snapsh
             for member in row["members"]
         }
         log[row["group_id"]].append((row["observed_at"].timestamp() * 1000, held))
-    until = {look["from_ms"]: look["until_ms"] for look in admin_looks()}
+    until = {recorded["from_ms"]: recorded["until_ms"] for recorded in admin_looks()}
     compared = 0
     for row in rows(snapshots, "subscription_snapshots"):
         if row["state"] != "Stable" or not row["members"]:
@@ -148,10 +148,10 @@ def test_committed_offsets_are_those_of_the_log(snapshots: Path, demo_warehouse:
 @pytest.mark.parametrize("first", [pytest.param("snapshot", marks=pytest.mark.slow), "describe"])
 def test_the_more_detailed_source_stays_in_any_order(first: str, make_tables, spark: SparkSession, tmp_path: Path) -> None:
     """Whichever comes first; a group that only the lesser one tells of keeps that. Once as lines, once as Parquet."""
-    look, as_of = write_look(tmp_path, 16)
+    text_folder, as_of = write_look(tmp_path, 16)
     lines = [json.dumps(envelope) for envelope in envelopes_of(admin_looks()[16]) if envelope["group_id"] != "mart-rack"]
     (tmp_path / "snapshots").write_text("\n".join(lines), encoding="utf-8")
-    inputs = {"snapshot": tmp_path / "snapshots", "describe": look}
+    inputs = {"snapshot": tmp_path / "snapshots", "describe": text_folder}
     if first == "describe":
         inputs["snapshot"] = tmp_path / "parquet"
         spark.read.json(str(tmp_path / "snapshots")).write.parquet(str(tmp_path / "parquet"))

@@ -27,7 +27,7 @@ ENDS = "cluster_id string, group_id string, position bigint, type int, is_handov
 # -- what a source does not tell
 
 
-def numbers(spark: SparkSession, *looks: tuple[int, str, int | None], retained_from: date | None = None) -> list[int]:
+def numbers(spark: SparkSession, *given: tuple[int, str, int | None], retained_from: date | None = None) -> list[int]:
     """Return the generations of looks: (position, fingerprint, generation that is stored); those from 100 on are of a later month."""
     shown = [
         {
@@ -39,7 +39,7 @@ def numbers(spark: SparkSession, *looks: tuple[int, str, int | None], retained_f
             "is_generation_inferred": True,
         }
         | {"observed_month": date(2026, 2 if position >= 100 else 1, 1)}
-        for position, content, number in looks
+        for position, content, number in given
     ]
     known = {"cluster_id": "c", "group_id": "g", "position": 50, "fingerprint": "z", "generation": 70, "is_generation_inferred": False}
     numbered = number_generations(snapshots(spark, *reversed(shown), known), retained_from).orderBy("position").collect()
@@ -62,9 +62,9 @@ def test_inferred_generations_stay_after_retention(spark: SparkSession) -> None:
 
 
 def test_unknown_subscriptions_are_all_topics_that_the_group_owns(spark: SparkSession) -> None:
-    held = [member_row("a", topics=None, owned=None, assigned=entries(u=[1], t=[0])), member_row("b", topics=None)]
-    held += [member_row("c", topics=["x"], owned=entries(x=[4]))]
-    rows = snapshots(spark, snapshot_row("g", 1, *held), snapshot_row("h", 1, member_row("a")), snapshot_row("i", 1))
+    members = [member_row("a", topics=None, owned=None, assigned=entries(u=[1], t=[0])), member_row("b", topics=None)]
+    members += [member_row("c", topics=["x"], owned=entries(x=[4]))]
+    rows = snapshots(spark, snapshot_row("g", 1, *members), snapshot_row("h", 1, member_row("a")), snapshot_row("i", 1))
     found = rows.withColumns(recorded_members(rows["members"])).orderBy("group_id").collect()
     assert [row["has_subscriptions"] for row in found] == [False, True, True]
     assert [member["topics"] for member in found[0]["members"]] == [["t", "u"], ["t", "u"], ["x"]]
@@ -377,8 +377,8 @@ def test_late_topic_name_gives_the_tables_of_timely_arrival(make_tables, at_once
     assert make_tables("run", "--warehouse", warehouse, "--input", everything) == 0
     observed = [row for row in rows(warehouse, "generation_audits") if row["basis"] == "observed"]
     assert {row["conformance"] for row in observed} == {"not_comparable"}
-    held = [entry["topic"] for row in rows(warehouse, "assignments") if row["basis"] == "observed" for entry in row["partitions"]]
-    assert set(held) == {f"id:{TOPIC_IDS['t']}"}
+    topics = [entry["topic"] for row in rows(warehouse, "assignments") if row["basis"] == "observed" for entry in row["partitions"]]
+    assert set(topics) == {f"id:{TOPIC_IDS['t']}"}
     assert make_tables("run", "--warehouse", warehouse, "--input", write_look(tmp_path / "look.jsonl", t=2)) == 0
     assert_equal(warehouse, at_once)
 

@@ -80,7 +80,7 @@ def goes_on(spark: SparkSession, fresh: list[int], states_at: list[int], played:
     fresh_rows = snapshots(spark, *rows).where("run_sequence > 1")
     stored = (frame(spark, GROUP_STATES.schema, [*states, of_another]), frame(spark, SOLUTIONS.schema, results))
     found = pending_groups(fresh_rows, *stored).collect()
-    return [(row["behind"], row["state"], row["snapshot_count"], row["is_redone"]) for row in found]
+    return [(row["played_until"], row["state"], row["snapshot_count"], row["is_redone"]) for row in found]
 
 
 # -- audit

@@ -24,7 +24,7 @@ def printed(offset: int, content: str, **changes: Any) -> dict[str, Any]:
     return commit(offset, content, source="formatter-json", source_position=f"f line {offset}", **changes)
 
 
-def settled(
+def resolved(
     spark: SparkSession, *rows: dict[str, Any], known: DataFrame | None = None, quarantined: DataFrame | None = None
 ) -> list[tuple]:
     """Return (place in the capture, outcome, whether it is written, reason) of each record, in a fixed order."""
@@ -34,7 +34,7 @@ def settled(
     return sorted((row["source_position"], row["outcome"], row["is_new"], row["reason"] or "") for row in read)
 
 
-def settled_apart(spark: SparkSession, inputs: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, list[str]]:
+def resolved_apart(spark: SparkSession, inputs: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, list[str]]:
     """Return the outcomes of the records of each input, sorted; each is a cluster of its own, so that they do not meet."""
     rows = [{**row, "cluster_id": name} for name, of_input in inputs.items() for row in of_input]
     found: dict[str, list[str]] = {name: [] for name in inputs}
@@ -57,12 +57,12 @@ def landed_before(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
 
 def test_the_same_record_twice_lands_once(spark: SparkSession) -> None:
     rows = [commit(1, "x"), commit(1, "x"), commit(2, "x")]  # the same place twice; the same content at another place
-    assert settled(spark, *rows) == [("3@1", "duplicate", False, ""), ("3@1", "landed", True, ""), ("3@2", "landed", True, "")]
+    assert resolved(spark, *rows) == [("3@1", "duplicate", False, ""), ("3@1", "landed", True, ""), ("3@2", "landed", True, "")]
 
 
 def test_a_record_that_landed_before_is_a_duplicate(spark: SparkSession) -> None:
     known = landed_before(spark, commit(1, "x"))
-    assert settled(spark, commit(1, "x"), commit(1, "x"), commit(2, "y"), known=known) == [
+    assert resolved(spark, commit(1, "x"), commit(1, "x"), commit(2, "y"), known=known) == [
         ("3@1", "duplicate", False, ""),
         ("3@1", "duplicate", False, ""),
         ("3@2", "landed", True, ""),
@@ -75,12 +75,12 @@ def test_every_part_of_the_key_makes_another_record(spark: SparkSession) -> None
     pairs = {name: [printed(1, "x"), printed(1, "y", **{name: value})] for name, value in changes.items()}
     pairs["nothing"] = [printed(1, "x"), printed(1, "y")]
     expected = {name: ["landed", "landed"] for name in changes}
-    assert settled_apart(spark, pairs) == {**expected, "nothing": ["landed", "quarantined"]}
+    assert resolved_apart(spark, pairs) == {**expected, "nothing": ["landed", "quarantined"]}
 
 
 def test_keys_cannot_imitate_each_other(spark: SparkSession) -> None:
     """Group ids may hold spaces: the topic 'a' of 'b c' is not the topic 'a b' of 'c'."""
-    found = settled(spark, printed(1, "x", topic="a", group_id="b c"), printed(1, "y", topic="a b", group_id="c"))
+    found = resolved(spark, printed(1, "x", topic="a", group_id="b c"), printed(1, "y", topic="a b", group_id="c"))
     assert [outcome for _, outcome, _, _ in found] == ["landed", "landed"]
 
 
@@ -89,7 +89,7 @@ def test_record_keys_of_sources_and_tables_do_not_collide(spark: SparkSession) -
     of_group = {"source": "formatter-json", "source_position": "f line 3"}
     printed_end = {**tombstone(3, "x", group="5"), **of_group}
     printed_value = {**snapshot(3, "y", group_id="5"), **of_group}
-    found = settled(spark, printed_end, printed_value, record(5, "z"), commit(3, "c", group_id="5", source_position="4@3"))
+    found = resolved(spark, printed_end, printed_value, record(5, "z"), commit(3, "c", group_id="5", source_position="4@3"))
     assert {outcome for _, outcome, _, _ in found} == {"landed", "skipped"}
 
 
@@ -123,7 +123,7 @@ def test_one_offset_of_the_log_has_one_record_of_whatever_kind(spark: SparkSessi
     assert [cluster for cluster, _ in at_once] == sorted(clusters)
     assert lost(*seconds, known=landed_before(spark, *firsts)) == at_once
     assert lost(*firsts, known=landed_before(spark, *seconds)) == at_once
-    again = settled(spark, *firsts, known=landed_before(spark, *firsts))
+    again = resolved(spark, *firsts, known=landed_before(spark, *firsts))
     assert {(outcome, is_new) for _, outcome, is_new, _ in again} == {("duplicate", False), ("skipped", False)}
 
 
@@ -153,11 +153,11 @@ def test_every_stored_field_of_a_snapshot_counts_in_its_fingerprint(spark: Spark
     same = snapshot(1, "x", source="snapshot", **SNAPSHOT)
     pairs = {str(changes): [same, snapshot(1, "x", source="snapshot", **{**SNAPSHOT, **changes})] for changes in CHANGES}
     expected = {name: ["landed", "quarantined"] for name in pairs}
-    assert settled_apart(spark, {**pairs, "nothing": [same, same]}) == {**expected, "nothing": ["duplicate", "landed"]}
+    assert resolved_apart(spark, {**pairs, "nothing": [same, same]}) == {**expected, "nothing": ["duplicate", "landed"]}
 
 
 def test_equal_offsets_of_two_clusters_do_not_conflict(spark: SparkSession) -> None:
-    found = settled(spark, commit(1, "x"), {**commit(1, "y"), "cluster_id": "d"})
+    found = resolved(spark, commit(1, "x"), {**commit(1, "y"), "cluster_id": "d"})
     assert [outcome for _, outcome, _, _ in found] == ["landed", "landed"]
 
 
@@ -169,7 +169,7 @@ def test_different_content_at_one_offset_is_a_conflict(spark: SparkSession) -> N
         ("3@1", "quarantined", False, "conflicting_content"),
         ("3@1", "quarantined", True, "conflicting_content"),
     ]
-    assert settled(spark, *rows) == settled(spark, *rows[::-1]) == expected
+    assert resolved(spark, *rows) == resolved(spark, *rows[::-1]) == expected
     (conflict,) = resolve_duplicates(decoded(spark, *rows), None, None).where("is_new and outcome = 'quarantined'").collect()
     assert conflict["detail"] == "another record at the same position was kept; the fingerprint of this one is y"
     assert not conflict["is_displaced"]
@@ -177,36 +177,36 @@ def test_different_content_at_one_offset_is_a_conflict(spark: SparkSession) -> N
 
 def test_a_conflict_is_kept_once_however_often_it_is_landed(spark: SparkSession) -> None:
     rows = [commit(1, "v"), commit(1, "y")]
-    again = settled(spark, *rows, known=landed_before(spark, rows[0]), quarantined=kept(spark, *rows))
+    again = resolved(spark, *rows, known=landed_before(spark, rows[0]), quarantined=kept(spark, *rows))
     assert again == [("3@1", "duplicate", False, ""), ("3@1", "quarantined", False, "conflicting_content")]
 
 
 def test_same_content_stays_whichever_landed_first(spark: SparkSession) -> None:
     """A stored one that has to go is put into quarantine where it is deleted, not for the equal one of the input."""
-    y_was_first = settled(spark, commit(1, "v"), commit(1, "y"), known=landed_before(spark, commit(1, "y")))
+    y_was_first = resolved(spark, commit(1, "v"), commit(1, "y"), known=landed_before(spark, commit(1, "y")))
     assert y_was_first == [("3@1", "landed", True, ""), ("3@1", "quarantined", False, "conflicting_content")]
     found = resolve_duplicates(decoded(spark, commit(1, "v")), landed_before(spark, commit(1, "y")), None).where("is_displaced").collect()
     assert [row["place"] for row in found] == ["3@1"]
-    v_was_first = settled(spark, commit(1, "y"), known=landed_before(spark, commit(1, "v")))
+    v_was_first = resolved(spark, commit(1, "y"), known=landed_before(spark, commit(1, "v")))
     assert v_was_first == [("3@1", "quarantined", True, "conflicting_content")]
 
 
 def test_quarantine_keeps_each_content_of_a_line_once(spark: SparkSession) -> None:
     """Two files of one name have their first lines at the same place."""
     rows = [bad("f line 1", "p"), bad("f line 1", "q"), bad("f line 1", "p"), bad("f line 2", "p")]
-    assert settled(spark, *rows) == [
+    assert resolved(spark, *rows) == [
         ("f line 1", "quarantined", False, "truncated"),
         ("f line 1", "quarantined", True, "truncated"),
         ("f line 1", "quarantined", True, "truncated"),
         ("f line 2", "quarantined", True, "truncated"),
     ]
-    again = settled(spark, *rows, bad("f line 2", "r"), quarantined=kept(spark, *rows))
+    again = resolved(spark, *rows, bad("f line 2", "r"), quarantined=kept(spark, *rows))
     assert [position for position, _, is_new, _ in again if is_new] == ["f line 2"]
 
 
 def test_skipped_records_are_written_nowhere(spark: SparkSession) -> None:
     skipped = {"outcome": "skipped", "kind": "unknown_99", "source_position": "3@1"}
-    assert settled(spark, skipped, skipped, bad("3@1", "p")) == [
+    assert resolved(spark, skipped, skipped, bad("3@1", "p")) == [
         ("3@1", "quarantined", True, "truncated"),
         ("3@1", "skipped", False, ""),
         ("3@1", "skipped", False, ""),

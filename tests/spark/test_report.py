@@ -170,16 +170,16 @@ def test_tallies_keep_worst_groups_apart_and_carry_their_newest_generations(spar
 
 def test_tallies_of_different_generations_are_marked(spark: SparkSession) -> None:
     """Also where there are as many: a group whose assignor changed half way has as many generations of the one as of the other."""
-    held = {"basis": "counterfactual", "member_count": 2}
+    columns = {"basis": "counterfactual", "member_count": 2}
     keys = [{"position": position, "group_id": group} for group in ("orders", "other") for position in (10, 11)]
     audits = frame(
         spark,
         GENERATION_AUDITS,
-        *(key | {**held, "strategy": strategy} for key in keys for strategy in ("range", "sticky")),
-        *({"position": position, **held, "strategy": "uniform"} for position in (10, 11)),
-        *({"position": position, **held, "strategy": "server-range"} for position in (11, 12)),
-        {"position": 13, **held, "strategy": "sticky", "member_count": 0},
-        {"position": 13, **held, "strategy": "roundrobin", "member_count": 0},
+        *(key | {**columns, "strategy": strategy} for key in keys for strategy in ("range", "sticky")),
+        *({"position": position, **columns, "strategy": "uniform"} for position in (10, 11)),
+        *({"position": position, **columns, "strategy": "server-range"} for position in (11, 12)),
+        {"position": 13, **columns, "strategy": "sticky", "member_count": 0},
+        {"position": 13, **columns, "strategy": "roundrobin", "member_count": 0},
     )
     by_strategy: dict[str, list[dict[str, Any]]] = {}
     for row in (*collected(tally_groups(audits.where(is_orders()), limit=2)), *collected(tally_fleet(audits.where(~is_orders())))):

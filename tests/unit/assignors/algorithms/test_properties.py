@@ -99,9 +99,9 @@ def assert_given_out_once(problem: GroupProblem, assignment: Assignment) -> None
         if name in problem.topics
         for number in range(problem.topics[name].partition_count)
     }
-    held = Counter(partition for partitions in assignment.values() for partition in partitions)
-    assert set(held) == expected
-    assert not held or max(held.values()) == 1
+    times_given = Counter(partition for partitions in assignment.values() for partition in partitions)
+    assert set(times_given) == expected
+    assert not times_given or max(times_given.values()) == 1
     assert all(topic in subscriptions[owner] for owner, partitions in assignment.items() for topic, _ in partitions)
 
 

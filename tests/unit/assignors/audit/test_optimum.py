@@ -83,8 +83,8 @@ def compare_least_movements(data: st.DataObject) -> None:
             for loads, way in loads_by_brute_force(problem, partitions)
             if all(low <= load <= high for load in loads.values())
         )
-    held = {partition: owners for partition, owners in last.items() if partition not in withheld}
-    assert least_movements(since(held, Generation(2, "range", problem, assignment)), withheld) == Least(expected)
+    owned = {partition: owners for partition, owners in last.items() if partition not in withheld}
+    assert least_movements(since(owned, Generation(2, "range", problem, assignment)), withheld) == Least(expected)
 
 
 @settings(max_examples=200)
@@ -248,9 +248,9 @@ def test_flow_gives_the_exact_most_placed_and_most_kept() -> None:
     """Two subscriptions share one supply; whoever is filled up sends the rest through the other."""
     supplies = [Supply((0,), 5), Supply((0, 1), 3)]
     assert [most_placed(supplies, [1, 2], load) for load in (0, 1, 2, 5, 6)] == [0, 3, 5, 8, 8]
-    held = {(0, 0, "a"): 4, (1, 0, "a"): 2, (1, 1, "b"): 1}
+    held_counts = {(0, 0, "a"): 4, (1, 0, "a"): 2, (1, 1, "b"): 1}
     # a takes 5 of its own at most, with 4 of them held before; then b keeps its one, and one of a's two has a place no more.
-    assert most_kept(supplies, [1, 2], held, 1, 5) == 5
-    assert most_kept(supplies, [1, 2], held, 1, 6) == 6
+    assert most_kept(supplies, [1, 2], held_counts, 1, 5) == 5
+    assert most_kept(supplies, [1, 2], held_counts, 1, 6) == 6
     with pytest.raises(RuntimeError, match="loads from 3 to 5"):
-        most_kept(supplies, [1, 2], held, 3, 5)
+        most_kept(supplies, [1, 2], held_counts, 3, 5)

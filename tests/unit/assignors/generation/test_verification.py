@@ -167,7 +167,7 @@ def test_balance_claims_are_those_of_the_definition(data: st.DataObject) -> None
         topic: [sum(name == topic for name, _ in assignment[member.member_id]) for member in problem.members if topic in member.topics]
         for topic in subscribed_topics(problem)
     }
-    assert unbalanced("range") == unbalanced("server-range") == {topic for topic, held in counts.items() if max(held) - min(held) > 1}
+    assert unbalanced("range") == unbalanced("server-range") == {topic for topic, loads in counts.items() if max(loads) - min(loads) > 1}
     assert unbalanced("sticky") == uneven(problem, assignment)
     assert (
         unbalanced("roundrobin") == unbalanced("uniform") == (uneven(problem, assignment) if kinds_of_subscription(problem) == 1 else set())

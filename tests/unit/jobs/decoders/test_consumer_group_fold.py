@@ -449,20 +449,20 @@ def test_snapshots_equal_the_admin_clients_descriptions() -> None:
     with gzip.open(ROOT / "tests/golden/capture_consumer_groups.jsonl.gz", "rt", encoding="utf-8") as file:
         descriptions = [json.loads(line) for line in file]
     compared = Counter()
-    for look in descriptions:
-        (*_, last) = [snapshot for snapshot in found[look["group"]] if snapshot["observed_at"] <= look["from_ms"] * 1000]
-        where = look["snapshot"], look["group"]
-        assert look["members"] == [] or last["generation"] == look["target_assignment_epoch"], where
+    for description in descriptions:
+        (*_, last) = [snapshot for snapshot in found[description["group"]] if snapshot["observed_at"] <= description["from_ms"] * 1000]
+        where = description["snapshot"], description["group"]
+        assert description["members"] == [] or last["generation"] == description["target_assignment_epoch"], where
         by_id = {member["member_id"]: member for member in last["members"]}
-        assert by_id.keys() == {member["member_id"] for member in look["members"]}, where
-        for member in look["members"]:
+        assert by_id.keys() == {member["member_id"] for member in description["members"]}, where
+        for member in description["members"]:
             ours = by_id[member["member_id"]]
             assert {topic: sorted(numbers) for topic, numbers in held(ours).items()} == member["target_assignment"], where
             names = ("host", "instance_id", "rack")  # a replaced static member has its predecessor's client id until the next record
             assert [ours[name] for name in ("client_host", "group_instance_id", "rack")] == [member[name] for name in names], where
             compared["members"] += 1
-        if look["state"] == "Stable":
-            assert last["reconciled_at"] is not None and last["reconciled_at"] <= look["until_ms"] * 1000, where
-        assert (look["state"] == "Empty") == (last["members"] == []), where
-        compared[look["state"]] += 1
+        if description["state"] == "Stable":
+            assert last["reconciled_at"] is not None and last["reconciled_at"] <= description["until_ms"] * 1000, where
+        assert (description["state"] == "Empty") == (last["members"] == []), where
+        compared[description["state"]] += 1
     assert compared["members"] >= 60 and compared["Stable"] >= 20 and compared["Empty"] >= 20, compared

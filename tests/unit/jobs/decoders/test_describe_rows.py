@@ -18,7 +18,7 @@ from tests.builders.describe_texts import Consumer, Kafka, rendered, sessions
 
 GOLDEN = Path(__file__).parents[3] / "golden"
 RECORDED = GOLDEN / "describe" / "recorded.jsonl.gz"
-LOOKS = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).decode().splitlines()]
+RECORDINGS = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).decode().splitlines()]
 FILES = {
     "members": "describe-members-verbose.txt",
     "offsets": "describe-offsets.txt",
@@ -48,8 +48,8 @@ def commits(rows: list[dict[str, Any]]) -> dict[tuple[str, str, int], tuple[int,
 # Recorded looks.
 
 
-def decode_look(look: dict[str, Any]) -> list[dict[str, Any]]:
-    return list(decode_texts({name: look["texts"][command].encode() for command, name in FILES.items()}, AS_OF_MS))
+def decode_recorded(recorded: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(decode_texts({name: recorded["texts"][command].encode() for command, name in FILES.items()}, AS_OF_MS))
 
 
 def entries(held: dict[str, list[int]]) -> list[dict[str, Any]]:
@@ -71,12 +71,12 @@ def admin_members(group: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=[look["snapshot"] for look in LOOKS])
-def test_rows_of_recorded_text_equal_the_admin_clients_description(look):
-    rows = decode_look(look)
+@pytest.mark.parametrize("recorded", RECORDINGS, ids=[recorded["snapshot"] for recorded in RECORDINGS])
+def test_rows_of_recorded_text_equal_the_admin_clients_description(recorded):
+    rows = decode_recorded(recorded)
     by_group = snapshots(rows)
-    assert by_group.keys() == look["groups"].keys()
-    for group_id, group in look["groups"].items():
+    assert by_group.keys() == recorded["groups"].keys()
+    for group_id, group in recorded["groups"].items():
         found = by_group[group_id]
         assert found["members"] == admin_members(group)
         assert (found["state"], found["protocol_type"]) == (group["state"], "consumer")
@@ -88,24 +88,24 @@ def test_rows_of_recorded_text_equal_the_admin_clients_description(look):
         assert found["generation"] == (group["target_assignment_epoch"] if has_members else None)
     placed = {
         (group_id, *partition.rsplit("-", 1)): offset
-        for group_id, group in look["groups"].items()
+        for group_id, group in recorded["groups"].items()
         for partition, (offset, _) in group["committed"].items()
     }
     assert {(group_id, topic, str(number)): offset for (group_id, topic, number), (offset, _) in commits(rows).items()} == placed
-    assert len(rows) == len(look["groups"]) + len(placed), "nothing is skipped or rejected"
+    assert len(rows) == len(recorded["groups"]) + len(placed), "nothing is skipped or rejected"
 
 
 def test_recorded_texts_have_groups_of_every_type_and_state():
     """What the test above went over: no look is empty, and none straddles a rebalance."""
-    kinds = Counter((group["type"], group["state"]) for look in LOOKS for group in look["groups"].values())
+    kinds = Counter((group["type"], group["state"]) for recorded in RECORDINGS for group in recorded["groups"].values())
     assert kinds == {("Classic", "Empty"): 250, ("Classic", "Stable"): 155, ("Consumer", "Empty"): 41, ("Consumer", "Stable"): 29}
-    assert len(LOOKS) == 40
+    assert len(RECORDINGS) == 40
 
 
 def test_equal_members_at_two_moments_have_one_fingerprint():
     prints = {}
-    for look in LOOKS:
-        for group_id, snapshot in snapshots(decode_look(look)).items():
+    for recorded in RECORDINGS:
+        for group_id, snapshot in snapshots(decode_recorded(recorded)).items():
             prints.setdefault(json.dumps([group_id, snapshot["members"]]), set()).add(snapshot["fingerprint"])
     assert {len(found) for found in prints.values()} == {1}
     assert len({fingerprint for found in prints.values() for fingerprint in found}) == len({key.split(",", 1)[1] for key in prints})
@@ -123,11 +123,11 @@ def consumer(name: str, held: dict[str, list[int]], target: dict[str, list[int]]
     return Consumer(f"{name}-3fc8d6f1-581a-4472-bdf3-3515b4aee8c1", None, name, "/10.0.0.11", held, target, epoch)
 
 
-HELD = kafka(consumer("a", {"t": [0]}), consumer("b", {"t": [1, 2]}), committed={("t", 0): (7, 3), ("u", 5): (8, None)})
+GROUP = kafka(consumer("a", {"t": [0]}), consumer("b", {"t": [1, 2]}), committed={("t", 0): (7, 3), ("u", 5): (8, None)})
 
 
 def test_classic_group_gives_snapshot_and_offset_commits():
-    rows = decode(*(rendered("4.0", [HELD], output) for output in ("members --verbose", "offsets --verbose", "state")))
+    rows = decode(*(rendered("4.0", [GROUP], output) for output in ("members --verbose", "offsets --verbose", "state")))
     first = consumer("a", {})
     snapshot = {
         "group_id": "g",
@@ -190,9 +190,9 @@ def test_members_of_a_reconciling_group_have_target_and_current_partitions():
 
 NOBODY = kafka(consumer("a", {}), consumer("b", {}))
 REBALANCING = kafka(*NOBODY.members, state="PreparingRebalance")
-OWNED = rendered("4.0", [HELD], "offsets")
-COMMITTED = rendered("4.0", [kafka(committed=HELD.committed)], "offsets")
-WITH_IDLE = kafka(*HELD.members, consumer("c", {}), committed=HELD.committed)
+OWNED = rendered("4.0", [GROUP], "offsets")
+COMMITTED = rendered("4.0", [kafka(committed=GROUP.committed)], "offsets")
+WITH_IDLE = kafka(*GROUP.members, consumer("c", {}), committed=GROUP.committed)
 MOVING = kafka(consumer("a", {"t": [0, 1]}, {"t": [0]}, 8), kind="consumer", state="Reconciling", epoch=9, target_epoch=9)
 
 
@@ -207,7 +207,7 @@ MOVING = kafka(consumer("a", {"t": [0, 1]}, {"t": [0]}, 8), kind="consumer", sta
             id="another file says so",
         ),
         pytest.param(
-            [rendered("4.0", [HELD], "members --verbose"), rendered("4.0", [REBALANCING], "list --state")],
+            [rendered("4.0", [GROUP], "members --verbose"), rendered("4.0", [REBALANCING], "list --state")],
             "rebalancing_group",
             id="it began after the members were told",
         ),
@@ -216,11 +216,11 @@ MOVING = kafka(consumer("a", {"t": [0, 1]}, {"t": [0]}, 8), kind="consumer", sta
             "rebalancing_group",
             id="it was stable again afterwards",
         ),
-        pytest.param([rendered("4.0", [HELD], "members")], "assignments_not_told", id="without --verbose"),
+        pytest.param([rendered("4.0", [GROUP], "members")], "assignments_not_told", id="without --verbose"),
         pytest.param([COMMITTED], "members_not_told", id="offsets that nobody owns"),
         pytest.param([rendered("4.0", [MOVING], "offsets")], "rebalancing_group", id="owners of a group that moves"),
         pytest.param([OWNED, rendered("4.0", [WITH_IDLE], "state")], "idle_members_not_told", id="more members than owners"),
-        pytest.param([rendered("4.0", [HELD], "list --state")], "members_not_told", id="only listed"),
+        pytest.param([rendered("4.0", [GROUP], "list --state")], "members_not_told", id="only listed"),
     ],
 )
 def test_rebalancing_group_without_assignment_makes_no_snapshot(texts, kind):
@@ -259,7 +259,7 @@ def test_members_beside_owners_name_those_that_hold_nothing(edition):
 
 def test_printed_assignments_come_before_owners():
     """The owners are those of another moment; what is printed of the members holds."""
-    moved = kafka(consumer("a", {"t": [0, 1]}), consumer("b", {"t": [2]}), committed=HELD.committed)
+    moved = kafka(consumer("a", {"t": [0, 1]}), consumer("b", {"t": [2]}), committed=GROUP.committed)
     rows = decode(OWNED, rendered("4.0", [moved], "members --verbose"))
     (snapshot,) = snapshots(rows).values()
     assert [member["assigned"] for member in snapshot["members"]] == [entries(member.held) for member in moved.members]
@@ -268,9 +268,9 @@ def test_printed_assignments_come_before_owners():
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(rendered("4.0", [kafka(consumer("a", {"t": [0, 1]}), HELD.members[1])], "members"), id="other counts of partitions"),
-        pytest.param(rendered("4.0", [kafka(HELD.members[0])], "members"), id="an owner that is no member"),
-        pytest.param(rendered("4.0", [kafka(HELD.members[0])], "state"), id="fewer members than owners"),
+        pytest.param(rendered("4.0", [kafka(consumer("a", {"t": [0, 1]}), GROUP.members[1])], "members"), id="other counts of partitions"),
+        pytest.param(rendered("4.0", [kafka(GROUP.members[0])], "members"), id="an owner that is no member"),
+        pytest.param(rendered("4.0", [kafka(GROUP.members[0])], "state"), id="fewer members than owners"),
         pytest.param(rendered("4.0", [kafka(state="Empty", assignor="")], "list --state"), id="no members"),
         pytest.param(OWNED.split("\n")[3].replace(" 1 ", " x "), id="a damaged row"),
     ],
@@ -297,7 +297,7 @@ def test_a_stable_group_may_hold_nothing():
 
 def test_a_table_that_lost_a_row_does_not_become_a_snapshot():
     """Its partitions would seem to be nobody's."""
-    cut = rendered("4.0", [HELD], "members --verbose").replace("t:1,2 ", "t:1   ")
+    cut = rendered("4.0", [GROUP], "members --verbose").replace("t:1,2 ", "t:1   ")
     whole = rendered("4.0", [kafka(consumer("c", {"t": [9]}), group_id="h")], "members --verbose")
     rows = decode(cut, whole)
     assert list(snapshots(rows)) == ["h"]
@@ -312,8 +312,8 @@ def test_a_table_that_lost_a_row_does_not_become_a_snapshot():
 
 @pytest.mark.parametrize("output", ["state", "list --state"])
 def test_members_that_another_file_does_not_count_are_in_doubt(output):
-    after = kafka(state="Empty", assignor="") if output != "state" else kafka(HELD.members[0])
-    rows = decode(rendered("4.0", [HELD], "members --verbose"), rendered("4.0", [after], output))
+    after = kafka(state="Empty", assignor="") if output != "state" else kafka(GROUP.members[0])
+    rows = decode(rendered("4.0", [GROUP], "members --verbose"), rendered("4.0", [after], output))
     assert snapshots(rows) == {}
     assert [row["detail"] for row in rows if row["outcome"] == "quarantined"] == [
         "group 'g': found 2 members, but a row of their table was rejected, or another table has another number; "
@@ -322,7 +322,7 @@ def test_members_that_another_file_does_not_count_are_in_doubt(output):
 
 
 def test_member_with_two_different_lines_makes_its_group_doubtful():
-    text = rendered("4.0", [HELD], "members --verbose")
+    text = rendered("4.0", [GROUP], "members --verbose")
     line = text.split("\n")[2]
     rows = decode(text + line.replace("t:0", "t:5") + "\n")
     assert snapshots(rows) == {}
@@ -340,7 +340,7 @@ def test_partition_with_two_owners_has_one_offset_commit():
 
 
 def test_lines_of_other_kinds_are_counted_by_kind():
-    text = rendered("4.0", [HELD], "members --verbose")
+    text = rendered("4.0", [GROUP], "members --verbose")
     rows = decode(
         f"$ kafka-consumer-groups.sh --describe --group g\n[2026-11-21 02:21:13,123] WARN x (y)\n{text}{text}"
         "\nError: Consumer group 'gone' does not exist.\nError: Executing consumer group command failed due to x\n"
@@ -392,13 +392,13 @@ def test_assignments_without_spaces_between_topics_are_read():
 
 
 def test_bytes_that_are_no_text_are_kept():
-    text = rendered("4.0", [HELD], "offsets").encode() + b"g" + b" " * 15 + b"t\xff\n"
+    text = rendered("4.0", [GROUP], "offsets").encode() + b"g" + b" " * 15 + b"t\xff\n"
     *_, last = decode_texts({"a.txt": text}, AS_OF_MS)
     assert (last["reason"], last["detail"], last["payload"]) == ("malformed_line", "it is not UTF-8", b"g" + b" " * 15 + b"t\xff")
 
 
 def test_a_file_does_not_go_on_with_the_table_of_the_one_before():
-    members = rendered("2.0", [HELD], "members --verbose")
+    members = rendered("2.0", [GROUP], "members --verbose")
     rows = decode(members, members.split("\n")[2], group_id="g")
     assert outcomes(rows)[1:] == [("2.txt line 1", "quarantined", "malformed_line")]
     assert list(snapshots(rows)) == ["g"]

@@ -345,19 +345,19 @@ def held(entries: list[dict[str, Any]]) -> dict[str, list[int]]:
 
 def test_admin_client_descriptions_land_unchanged() -> None:
     counts: Counter[str] = Counter()
-    for look in admin_looks():
-        rows = [row for one in envelopes_of(look) for row in decode(one)]
-        assert {row["kind"] for row in rows if row["outcome"] != "landed"} <= {"group_snapshot:connect"}, look["snapshot"]
+    for recorded in admin_looks():
+        rows = [row for one in envelopes_of(recorded) for row in decode(one)]
+        assert {row["kind"] for row in rows if row["outcome"] != "landed"} <= {"group_snapshot:connect"}, recorded["snapshot"]
         found = {row["snapshot"]["group_id"]: row["snapshot"] for row in rows if "snapshot" in row}
-        described = {name: group.get("describeConsumerGroups", {}) for name, group in look["groups"].items()}
+        described = {name: group.get("describeConsumerGroups", {}) for name, group in recorded["groups"].items()}
         of_consumers = {name: group for name, group in described.items() if "error" not in group and group}
-        assert found.keys() == of_consumers.keys(), look["snapshot"]
+        assert found.keys() == of_consumers.keys(), recorded["snapshot"]
         for name, group in of_consumers.items():
             ours = {member["member_id"]: member for member in found[name]["members"]}
-            assert ours.keys() == {member["member_id"] for member in group["members"]}, (look["snapshot"], name)
+            assert ours.keys() == {member["member_id"] for member in group["members"]}, (recorded["snapshot"], name)
             for theirs in group["members"]:
                 target = theirs["assignment"] if theirs["target_assignment"] is None else theirs["target_assignment"]
-                assert held(ours[theirs["member_id"]]["assigned"]) == target, (look["snapshot"], name)
+                assert held(ours[theirs["member_id"]]["assigned"]) == target, (recorded["snapshot"], name)
                 counts["members"] += 1
                 counts["partitions"] += sum(map(len, target.values()))
         commits = {
@@ -368,7 +368,7 @@ def test_admin_client_descriptions_land_unchanged() -> None:
             if "offset_commit" in row
         }
         assert commits == {
-            (name, partition): envelope for name, of_group in look["committed"].items() for partition, envelope in of_group.items()
+            (name, partition): envelope for name, of_group in recorded["committed"].items() for partition, envelope in of_group.items()
         }
         counts.update(looks=1, groups=len(found), commits=len(commits), skipped=sum(row["outcome"] == "skipped" for row in rows))
     assert counts == {"looks": 40, "groups": 475, "members": 672, "partitions": 3296, "commits": 575, "skipped": 3}
@@ -378,7 +378,7 @@ def test_fingerprint_changes_exactly_when_a_real_groups_members_change() -> None
     """Kafka's own answer says whether members, or what they hold, changed between two looks; the fingerprint says the same."""
     before: dict[str, tuple[list, str]] = {}
     seen: Counter[bool] = Counter()
-    for one in (one for look in admin_looks() for one in envelopes_of(look)):
+    for one in (one for recorded in admin_looks() for one in envelopes_of(recorded)):
         row = decode(one)[0]
         if row["outcome"] == "landed":
             group_id, now = one["group_id"], (one["members"], row["snapshot"]["fingerprint"])

@@ -34,7 +34,7 @@ def hold(folder: Path, run_id: str, at: datetime = NOW, wait_seconds: float = 0.
     return exclusive(folder, RUN_LOCK, this_process(run_id, at, jvm_pid), wait_seconds, lambda: at)
 
 
-def look(folder: Path):
+def read_lock(folder: Path):
     """Read a folder in peace."""
     return shared(folder, RUN_LOCK, 0.0, lambda: NOW)
 
@@ -126,9 +126,9 @@ def test_a_folder_that_is_moved_under_its_lock_is_noticed(tmp_path: Path, comes:
 
 
 def test_readers_keep_runs_out_and_not_each_other(tmp_path: Path) -> None:
-    with hold(tmp_path, "first"), pytest.raises(WarehouseBusyError, match="run first"), look(tmp_path):
+    with hold(tmp_path, "first"), pytest.raises(WarehouseBusyError, match="run first"), read_lock(tmp_path):
         pytest.fail("a reader sees a warehouse on its way")
-    with look(tmp_path), look(tmp_path):
+    with read_lock(tmp_path), read_lock(tmp_path):
         with pytest.raises(WarehouseBusyError, match="or by verify"), hold(tmp_path, "second"):
             pytest.fail("a run writes where somebody reads")
     with hold(tmp_path, "third"):
@@ -136,7 +136,7 @@ def test_readers_keep_runs_out_and_not_each_other(tmp_path: Path) -> None:
 
 
 def test_reader_leaves_no_file(tmp_path: Path) -> None:
-    with look(tmp_path), look(tmp_path / "nowhere"):
+    with read_lock(tmp_path), read_lock(tmp_path / "nowhere"):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -212,7 +212,7 @@ def test_a_copy_of_a_warehouse_in_use_is_free(tmp_path: Path) -> None:
             with hold(copy, "second"), pytest.raises(WarehouseBusyError, match="run first"), hold(original, "third"):
                 pass
             shutil.copytree(original, tmp_path / "another")
-            with look(tmp_path / "another"):
+            with read_lock(tmp_path / "another"):
                 pass
         jvm.kill()
 
