@@ -104,9 +104,9 @@ def _plan(unit_bits: int, width: int, count: int) -> _Plan:
     foldings = []
     lane_bits, power = unit_bits, 31
     while lane_bits < string_bits:
-        # A pair of lanes holds ``left * 2**lane_bits + right`` and is to hold ``left * power + right``, power being 31 to the number of
-        # units in a lane. That fits, as 31 is far below 2**8. Of the wide lanes only the lowest 32 bits matter, so there ``left`` may
-        # stand above them, which spares a long factor.
+        # A pair of lanes has ``left * 2**lane_bits + right`` and should have ``left * power + right``. The power is 31 to the number of
+        # units in a lane. The result fits, because 31 is far below 2**8. Of wide lanes only the lowest 32 bits matter. There ``left`` may
+        # stay above them, which avoids a long factor.
         mask = _every_other_lane(2 * lane_bits, min(lane_bits, 32), count * string_bits)
         foldings.append((lane_bits, mask, power if lane_bits >= 32 else power - (1 << lane_bits)))
         lane_bits, power = 2 * lane_bits, power * power & 0xFFFFFFFF

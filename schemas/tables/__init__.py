@@ -1,6 +1,6 @@
 """All Delta tables, by the stage that writes them.
 
-``schemas.tables.columns`` says how columns are declared and in which order.
+``schemas.tables.columns`` describes how columns are declared and in which order.
 """
 
 from __future__ import annotations

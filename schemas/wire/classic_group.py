@@ -59,7 +59,7 @@ class OffsetCommit(NamedTuple):
     Attributes:
         leader_epoch: epoch of the last record read; None when not known (always before version 3).
         committed_at_ms: the coordinator's clock at the commit.
-        expires_at_ms: an expiry asked for by the client, version 1 only; else None.
+        expires_at_ms: the expiry that the client asked for, version 1 only; else None.
         topic_id: None when not recorded (always before version 4).
     """
 

@@ -77,8 +77,8 @@ def kind_of(record_type: int) -> str:
 def decode_key(key: bytes) -> Key:
     """Return the decoded ``key``. Fields after those of a known type are ignored, as in Kafka.
 
-    A transaction marker has no group: consumers never see one, tools that dump log segments do. Likewise a record of
-    ``__transaction_state`` that got into a capture. Both start like an old offset commit but end before its topic.
+    A transaction marker has no group. Consumers never read one, but tools that dump log segments do. A record of
+    ``__transaction_state`` in a capture has no group either. Both start like an old offset commit but end before its topic.
 
     Raises:
         WireError: the key ends early, or a length in it is impossible.

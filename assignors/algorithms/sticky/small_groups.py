@@ -1,7 +1,7 @@
 """A faster sticky algorithm for equal subscriptions, for small groups with regular claims.
 
-It has the result of ``constrained``. There each member's claims are read, looked up and sorted; here they are read as sets of places, which
-need no sorting, and what the last few sets of topics have been asked is remembered: a third of the time.
+It has the result of ``constrained`` in a third of the time. There each member's claims are read, looked up and sorted. Here they are read
+as sets of partitions, which need no sorting, and results for the last few sets of topics are cached.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _keep_and_deal(topics: SmallTopics, member_ids: list[str], user_data: list[b
     kept, claimed_bits = zip(*claims, strict=True)
     claimed, partitions, sizes = sum(claimed_bits), list(kept), list(map(len, kept))
     if claimed.bit_count() < sum(sizes):
-        return None  # a partition is claimed twice: its bits have carried
+        return None  # a partition is claimed twice, so the sum has fewer bits
     lower, expected_above = divmod(topics.partition_count, len(member_ids))
     cuts, under, exact, _ = fill_quotas(sizes, lower, expected_above)
     free = topics.others(claimed)

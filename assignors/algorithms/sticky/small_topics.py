@@ -11,22 +11,22 @@ from assignors.algorithms.sticky.partitions import deal_hands
 from assignors.java.cache import BoundedCache
 from assignors.model import Topic, TopicPartition
 
-_LARGEST = 4096  # places: beyond, what is done here once for a group does not show in its time any more
+_LARGEST = 4096  # partitions, with all topics as large as the largest; beyond, the work saved here no longer matters
 _LONGEST_NAME = 249  # Kafka's limit for topic names
-_MOST_TOPICS = 255  # a byte of a set of places counts to that, should a topic come again and again
+_MOST_TOPICS = 255  # the largest count in a byte of a set, if claims repeat a topic
 _HANDS_PER_PARTITION = 4
 _REMEMBERED_BYTES = 1 << 16  # of the claims of a group
 _REMEMBERED_NUMBERS = 1 << 18  # bytes, for each number of topics
 _GENERATION_BYTES = 4
 
 PartitionSet = int
-"""A set of partitions: a byte of 1 for each, at its place by number, then topic, which is the order in which claims are kept.
+"""A set of partitions: one byte of value 1 for each, at its index by number, then topic, which is the order in which claims are kept.
 
 Bytes, not bits, because ``compress`` takes bytes. Sets without a common partition can be added.
 """
 
 Claim = tuple[tuple[TopicPartition, ...], PartitionSet]
-"""The partitions that a member states to have held, in the order in which they are kept; and the same as a set."""
+"""The partitions that a member claims, in the order in which they are kept, and the same partitions as a set."""
 
 _NO_CLAIM: Claim = ((), 0)
 
@@ -80,7 +80,7 @@ class SmallTopics:
         most = max([count for _, count in self._counts])
         self._by_number = [(topic, number) if number < count else None for number in range(most) for topic, count in self._counts]
         self._every: PartitionSet = int.from_bytes(bytes(map(bool, self._by_number)), "little")
-        # By the name of each topic, with its length in front, by how many bits its partitions are behind those of the first topic.
+        # Name of each topic, with its length in front -> number of bits by which its partitions come after those of the first topic.
         self._places_of = {len(topic).to_bytes(2, "big") + topic.encode(): 8 * index for index, (topic, _) in enumerate(self._counts)}
         self._known_claims: BoundedCache[bytes, Claim] = BoundedCache(_REMEMBERED_BYTES)
 
@@ -111,7 +111,7 @@ class SmallTopics:
 
 
 def _read_numbers(listed: bytes, known: BoundedCache[bytes, PartitionSet], topic_count: int) -> PartitionSet:
-    """Return the places of partitions of the first topic, whose numbers are listed behind their count.
+    """Return the set of partitions of the first topic, from their numbers, which follow their count.
 
     Raises:
         LookupError: there are more or fewer bytes than the count needs, or a number occurs twice, or is too large for a small group.
