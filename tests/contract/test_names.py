@@ -27,6 +27,8 @@ PATHS = re.compile(
 FILE_ENDINGS = {"csv", "html", "json", "py", "md", "yaml"}
 """What is behind the last dot of a name that is a file's."""
 OF_JAVA = ("java.lang.", "java.util.")
+UNCLEAR = {"told", "tells", "settle", "behind"}
+"""Words with so many meanings that nothing has one of them as its whole name."""
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -142,3 +144,52 @@ def test_paths_are_there() -> None:
 )
 def test_missing_name_is_reported(name: str, said: str | None) -> None:
     assert problem(name) == said
+
+
+def bound(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the names of functions, classes, arguments, variables, attributes and imported things, each with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from ((node.lineno, alias.asname) for alias in node.names if alias.asname is not None)
+        elif isinstance(node, ast.ExceptHandler) and node.name is not None:
+            yield node.lineno, node.name
+
+
+def unclear(path: Path, text: str) -> list[str]:
+    """Return the names in a module that are one of the unclear words, and the module's own name if it is one."""
+    names = [(0, path.stem), *bound(ast.parse(text))]
+    return [f"{path}:{line} {name}" for line, name in names if name.strip("_").lower() in UNCLEAR]
+
+
+def test_nothing_has_an_unclear_name() -> None:
+    paths = tracked(*(f"{package}/*.py" for package in (*PACKAGES, "tests")))
+    assert [line for path in paths for line in unclear(path, path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "told = 1",
+        "def settle(): pass",
+        "def f(behind): pass",
+        "class A:\n    tells: int",
+        "a._told = 1",
+        "import a as told",
+        "[told for told in a]",
+        "BEHIND = 1",
+    ],
+)
+def test_unclear_name_is_reported(code: str) -> None:
+    assert len(unclear(Path("a.py"), code)) == 1
+
+
+def test_unclear_module_name_is_reported() -> None:
+    assert unclear(Path("jobs/told.py"), "is_settled = held = 1") == ["jobs/told.py:0 told"]
