@@ -128,7 +128,7 @@ class RecordCollection:
             why = self._connection.outage or "the brokers answer, but send no records"
             waited = f"no records came for {self._options.timeout:g} s"
             raise CollectionBrokenError(f"{self._options.bootstrap_servers}: {waited}, {self.left} offsets are left ({why})")
-        self._progress.show(moment, self._record_count, self._left_now)
+        self._progress.print_line(moment, self._record_count, self._left_now)
 
     def _log_outage(self) -> None:
         outage = self._connection.outage
@@ -166,7 +166,7 @@ class _Progress:
         self._is_terminal = sys.stderr.isatty()
         self._shown_at, self._shown_count = time.monotonic(), 0
 
-    def show(self, moment: float, record_count: int, left: Callable[[], int]) -> None:
+    def print_line(self, moment: float, record_count: int, left: Callable[[], int]) -> None:
         """Show the line, once a second at most."""
         seconds = moment - self._shown_at
         if self._is_terminal and seconds >= PROGRESS_SECONDS:
