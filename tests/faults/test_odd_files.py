@@ -201,9 +201,7 @@ def test_a_file_that_does_not_fit_its_hidden_checksums_is_refused(tmp_path: Path
     assert names(tmp_path) == ["f.parquet"]
     sums = path.with_name(".f.parquet.crc")
     sums.write_bytes(sums.read_bytes()[:-1] + b"?")
-    last = (
-        r"found bytes \d+-\d+ that do not match their checksum; copy it again, or delete .f.parquet.crc if the file is correct"
-    )
+    last = r"found bytes \d+-\d+ that do not match their checksum; copy it again, or delete .f.parquet.crc if the file is correct"
     assert re.fullmatch(last, refusal(path))
     pq.write_table(RECORDS, path, store_schema=False)
     assert re.match(r"found \d+ bytes, which are not the \d blocks of 512 bytes of its checksums", refusal(path))

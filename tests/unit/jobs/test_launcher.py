@@ -131,7 +131,9 @@ def test_plain_arguments_travel_as_they_are(words: list[str]):
 
 def test_an_argument_that_is_not_utf8_is_refused():
     check_words(["land", "Zürich", "東京", "\x7f\xa0"])
-    with pytest.raises(Refusal, match=r"^the argument b'Z\\xfcrich' is not UTF-8; write it in UTF-8; if it is a file name, rename the file$"):
+    with pytest.raises(
+        Refusal, match=r"^the argument b'Z\\xfcrich' is not UTF-8; write it in UTF-8; if it is a file name, rename the file$"
+    ):
         check_words(["land", os.fsdecode(b"Z\xfcrich")])
 
 
