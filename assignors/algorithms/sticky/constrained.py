@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from assignors.algorithms.member_order import freeze
 from assignors.algorithms.releases import ClientBehaviour
@@ -20,15 +20,33 @@ from assignors.java.ordering import hash_map_order, partition_order, ranks, sort
 from assignors.model import KafkaAssignorError, TopicPartition
 
 
-def assign_constrained(
-    member_ids: Sequence[str],
-    walk: Sequence[int],
-    partition_counts: Mapping[str, int],
-    claims: Claims,
-    racks: RackInfo,
-    behaviour: ClientBehaviour,
-    budget: StepBudget,
-) -> tuple[Sequence[Sequence[TopicPartition]], Callable[[], Sequence[Sequence[TopicPartition]]]]:
+class ConstrainedProblem(NamedTuple):
+    """A group whose members all subscribe to the same topics.
+
+    Attributes:
+        member_ids: the members by number.
+        walk: the member numbers in the order in which Kafka reads the claims.
+        partition_counts: existing topics.
+        claims: by member number.
+        racks: by member number; releases before 3.5 know none.
+        behaviour: behaviour of the release.
+        budget: counts the steps with racks; the rest is linear.
+    """
+
+    member_ids: Sequence[str]
+    walk: Sequence[int]
+    partition_counts: Mapping[str, int]
+    claims: Claims
+    racks: RackInfo
+    behaviour: ClientBehaviour
+    budget: StepBudget
+
+
+Constrained = tuple[Sequence[Sequence[TopicPartition]], Callable[[], Sequence[Sequence[TopicPartition]]]]
+"""Each member's partitions, and a function that returns them without those taken from another member."""
+
+
+def assign_constrained(problem: ConstrainedProblem) -> Constrained:
     """Return each member's partitions for equal subscriptions, and a function that returns them without those taken from other members.
 
     Only the cooperative assignor needs the second, so it is computed on demand.
@@ -46,26 +64,17 @@ def assign_constrained(
     topic, then partition; with racks first by how few members share a rack. Members that get them: member id.
     Complexity: O(p + m log m) for p partitions and m members, plus the sort of unsorted claims.
 
-    Args:
-        member_ids: the members by number.
-        walk: the member numbers in the order in which Kafka reads the claims.
-        partition_counts: existing topics.
-        claims: by member number.
-        racks: by member number.
-        behaviour: behaviour of the release.
-        budget: counts the steps with racks; the rest is linear.
-
     Raises:
         NoResultError: the budget ran out.
         KafkaAssignorError: ``ArithmeticException`` without members; ``IllegalStateException`` if a claimed partition number that
             does not exist makes Kafka's count wrong.
     """
-    if not member_ids:
+    if not problem.member_ids:
         raise KafkaAssignorError("ArithmeticException", "a group without members has no quota")
-    if not (racks.is_active or claims.contested or any(claims.owned)):
-        partitions = _assign_afresh(member_ids, partition_counts)
+    if not (problem.racks.is_active or problem.claims.contested or any(problem.claims.owned)):
+        partitions = _assign_afresh(problem.member_ids, problem.partition_counts)
         return partitions, lambda: partitions
-    assignment = _ConstrainedAssignment(member_ids, walk, partition_counts, claims, racks, behaviour, budget)
+    assignment = _ConstrainedAssignment(problem)
     return assignment.solve(), assignment.without_transfers
 
 
@@ -177,31 +186,16 @@ def deal(partitions: list[Any], unassigned: Sequence[TopicPartition], under: Seq
 class _ConstrainedAssignment:
     """The state of one constrained assignment."""
 
-    def __init__(
-        self,
-        member_ids: Sequence[str],
-        walk: Sequence[int],
-        partition_counts: Mapping[str, int],
-        claims: Claims,
-        racks: RackInfo,
-        behaviour: ClientBehaviour,
-        budget: StepBudget,
-    ) -> None:
-        self._member_ids = member_ids
-        self._walk = walk
-        self._counts = partition_counts
-        self._claims = claims
-        self._racks = racks
-        self._behaviour = behaviour
-        self._budget = budget
+    def __init__(self, problem: ConstrainedProblem) -> None:
+        self._member_ids, self._walk, self._counts, self._claims, self._racks, self._behaviour, self._budget = problem
         # Number of members that get more than the lower quota; 0 if all get the same.
-        self._lower, self._expected_above = divmod(sum(partition_counts.values()), len(member_ids))
+        self._lower, self._expected_above = divmod(sum(self._counts.values()), len(self._member_ids))
         self._upper = self._lower + (self._expected_above > 0)
         self._above = 0
         self._under: list[int] = []
         self._exact: list[int] = []
         self._revoked: dict[TopicPartition, int] = {}
-        self._partitions: list[list[TopicPartition]] = [[] for _ in member_ids]
+        self._partitions: list[list[TopicPartition]] = [[] for _ in self._member_ids]
         self._frozen: list[tuple[TopicPartition, ...]] = []  # the final partitions, once solved
         self._dealt_from: list[int] = []
         # Partitions that nobody claimed; None if these alone do not show which partitions were taken from a member.

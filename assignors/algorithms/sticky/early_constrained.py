@@ -6,45 +6,25 @@ Source: ``AbstractStickyAssignor.constrainedAssign``, Kafka 2.5.1 to 2.8 (KAFKA-
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from assignors.algorithms.releases import ClientBehaviour
-from assignors.algorithms.step_budget import StepBudget
-from assignors.algorithms.sticky.claims import Claims
+from assignors.algorithms.sticky.constrained import Constrained, ConstrainedProblem
 from assignors.algorithms.sticky.cooperative import withhold
 from assignors.algorithms.sticky.partitions import every_partition
-from assignors.algorithms.sticky.rack_info import RackInfo
 from assignors.java.ordering import ranks, sort_strings
 from assignors.model import KafkaAssignorError, TopicPartition
 
 
-def assign_early_constrained(
-    member_ids: Sequence[str],
-    walk: Sequence[int],
-    partition_counts: Mapping[str, int],
-    claims: Claims,
-    racks: RackInfo,
-    behaviour: ClientBehaviour,
-    budget: StepBudget,
-) -> tuple[Sequence[Sequence[TopicPartition]], Callable[[], Sequence[Sequence[TopicPartition]]]]:
+def assign_early_constrained(problem: ConstrainedProblem) -> Constrained:
     """Return each member's partitions, and a function that returns them without those taken from other members.
 
     Unlike today, every member may keep the upper quota at first. Then a member below the lower quota takes the first partition of
     each member at the upper quota, in hash map order.
 
-    Args:
-        member_ids: the members by number.
-        walk: the member numbers in the order in which Kafka reads the claims.
-        partition_counts: existing topics.
-        claims: by member number.
-        racks: not used: these releases have none.
-        behaviour: not used.
-        budget: not used: the work is linear.
-
     Raises:
         KafkaAssignorError: ``IllegalStateException`` if a claim of a partition that does not exist makes Kafka's count wrong.
     """
+    member_ids, walk, partition_counts, claims, *_ = problem
     unassigned = dict.fromkeys(every_partition((topic, partition_counts[topic]) for topic in sort_strings(partition_counts)))
     lower, more = divmod(len(unassigned), len(member_ids)) if member_ids else (0, 0)
     upper = lower + (more > 0)

@@ -16,7 +16,7 @@ from itertools import chain, pairwise
 
 from assignors.algorithms.releases import ClientBehaviour
 from assignors.algorithms.sticky.claims import MemberData, stated
-from assignors.algorithms.sticky.general_problem import GeneralProblem
+from assignors.algorithms.sticky.general_problem import GeneralProblem, subscribers_by_topic
 from assignors.algorithms.sticky.partitions import every_partition
 from assignors.java.ordering import computed_hash_map_order, hash_map_order, order_key, ranks, topic_partition_hash
 from assignors.model import KafkaAssignorError, Member, TopicPartition
@@ -43,10 +43,7 @@ def state_early_general_problem(
         raise KafkaAssignorError("NullPointerException", "a subscribed topic has no metadata")
     member_ids = [member.member_id for member in members]
     subscribed = [[topic for topic in member.topics if topic in partition_counts] for member in members]
-    subscribers: dict[str, list[int]] = {topic: [] for topic in partition_counts}
-    for number, topics in enumerate(subscribed):
-        for topic in topics:
-            subscribers[topic].append(number)
+    subscribers = subscribers_by_topic(partition_counts, subscribed)
 
     if behaviour.reads_generation:
         claimed, previous_owners, claimants = _newest_claims(data)

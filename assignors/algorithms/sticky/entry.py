@@ -21,7 +21,7 @@ from assignors.algorithms.sticky.claims import (
     read_members,
     resolve_claims,
 )
-from assignors.algorithms.sticky.constrained import assign_constrained, constrained_orders, map_walk
+from assignors.algorithms.sticky.constrained import ConstrainedProblem, assign_constrained, constrained_orders, map_walk
 from assignors.algorithms.sticky.cooperative import find_transfers, withhold
 from assignors.algorithms.sticky.early_constrained import assign_early_constrained
 from assignors.algorithms.sticky.early_general import state_early_general_problem
@@ -117,8 +117,8 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         claims = resolve_claims(members, read_members(members, reader, behaviour), counts, behaviour)
         constrain = assign_constrained if behaviour.works_on_topics else assign_early_constrained
         walk, result_order = constrained_orders(member_ids, is_stable)
-        partitions, without_transfers = constrain(member_ids, walk, counts, claims, racks, behaviour, budget)
-        return _Solution(member_ids, partitions, without_transfers, result_order)
+        constrained = constrain(ConstrainedProblem(member_ids, walk, counts, claims, racks, behaviour, budget))
+        return _Solution(member_ids, *constrained, result_order)
     if behaviour.works_on_topics:
         data = read_members(members, reader, behaviour)
         walk = map_walk(member_ids, is_stable)

@@ -5,7 +5,7 @@ Source: ``AbstractStickyAssignor.GeneralAssignmentBuilder``, Kafka 3.0 and later
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 
@@ -94,10 +94,7 @@ def state_general_problem(
     """Return the problem as Kafka 3.0 and later build it."""
     exists = partition_counts.__contains__
     subscribed = [member.topics if all(map(exists, member.topics)) else list(filter(exists, member.topics)) for member in members]
-    subscribers: dict[str, list[int]] = {topic: [] for topic in partition_counts}
-    for number, topics in enumerate(subscribed):
-        for topic in topics:
-            subscribers[topic].append(number)
+    subscribers = subscribers_by_topic(partition_counts, subscribed)
     key = order_key(partition_counts)
     topic_keys = {topic: (len(subscribers[topic]), key(topic)) for topic in partition_counts}
     sorted_topics = sorted(partition_counts, key=topic_keys.__getitem__)
@@ -162,3 +159,16 @@ def _previous_owners(data: Sequence[MemberData]) -> dict[TopicPartition, int]:
             if partition not in owners or generation > generations[owners[partition]]:
                 owners[partition] = number
     return owners
+
+
+def subscribers_by_topic(topics: Iterable[str], subscribed: Iterable[Iterable[str]]) -> dict[str, list[int]]:
+    """Return topic -> the numbers of the members that subscribe to it, ascending; topics in their order.
+
+    Args:
+        subscribed: by member number, some of ``topics``.
+    """
+    subscribers: dict[str, list[int]] = {topic: [] for topic in topics}
+    for number, own_topics in enumerate(subscribed):
+        for topic in own_topics:
+            subscribers[topic].append(number)
+    return subscribers
