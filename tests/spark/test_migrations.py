@@ -114,24 +114,53 @@ def without_columns(table: Path, names: set[str]) -> None:
         log.write_text("".join(json.dumps(action) + "\n" for action in actions))
 
 
-def test_columns_with_new_names_are_filled_from_their_former_names(evenkeel, make_tables, copy: Path) -> None:
-    renamed = {table: TABLES[table].former for table in ("subscription_snapshots", "generation_audits")}
-    before = {table: versions(copy)[table] for table in renamed}
-    expected = {table: Counter(tuple(row[name] for name in names) for row in rows(copy, table)) for table, names in renamed.items()}
-    assert all(len(counts) > 1 for counts in expected.values())
-    forget_checksums(copy)
-    for table, names in renamed.items():
-        without_columns(copy / table, set(names.values()))
-    for log in copy.glob(f"*/_delta_log/{0:020}.json"):
+RENAMED = {table: TABLES[table].former for table in ("subscription_snapshots", "generation_audits")}
+
+
+def make_older(warehouse: Path) -> dict[str, Counter]:
+    """Make a warehouse one from before some columns got new names, and return what their columns of the former names have."""
+    counted = {table: Counter(tuple(row[name] for name in names) for row in rows(warehouse, table)) for table, names in RENAMED.items()}
+    assert all(len(counts) > 1 for counts in counted.values())
+    forget_checksums(warehouse)
+    for table, names in RENAMED.items():
+        without_columns(warehouse / table, set(names.values()))
+    for log in warehouse.glob(f"*/_delta_log/{0:020}.json"):
         log.write_text("".join(without_contract(line) + "\n" for line in log.read_text().splitlines()))
+    return counted
+
+
+def assert_filled_alike(warehouse: Path, expected: dict[str, Counter]) -> None:
+    for table, names in RENAMED.items():
+        found = rows(warehouse, table)
+        assert Counter(tuple(row[name] for name in names.values()) for row in found) == expected[table]
+        assert Counter(tuple(row[name] for name in names) for row in found) == expected[table]
+
+
+def test_columns_with_new_names_are_filled_from_their_former_names(evenkeel, make_tables, copy: Path) -> None:
+    before = {table: versions(copy)[table] for table in RENAMED}
+    expected = make_older(copy)
     assert evenkeel("report", "--warehouse", copy) == 0  # which shows clients of leaders
     assert ">librdkafka<" in (copy / "report.html").read_text()
     assert make_tables("run", "--warehouse", copy) == 0
-    for table, names in renamed.items():
-        found = rows(copy, table)
-        assert Counter(tuple(row[name] for name in names.values()) for row in found) == expected[table]
-        assert Counter(tuple(row[name] for name in names) for row in found) == expected[table]
+    assert_filled_alike(copy, expected)
+    for table in RENAMED:
         assert versions(copy)[table] == before[table] + 3  # columns, rows, properties
+
+
+@pytest.mark.parametrize("commit_count", [1, 2, 3])
+def test_migration_that_died_is_taken_back(make_tables, spark: SparkSession, copy: Path, commit_count: int) -> None:
+    """Behind each commit of a table: its columns were added; their rows were filled, here with other values; its version was declared."""
+    expected = make_older(copy)
+    table = f"delta.`{copy / 'generation_audits'}`"
+    commits = (
+        f"ALTER TABLE {table} ADD COLUMNS (leader_client STRING)",
+        f"UPDATE {table} SET leader_client = 'left by a run that died'",
+        f"ALTER TABLE {table} SET TBLPROPERTIES ('{PROPERTY}' = '{CONTRACT_VERSION}')",
+    )
+    for commit in commits[:commit_count]:
+        spark.sql(commit)
+    assert make_tables("run", "--warehouse", copy) == 0
+    assert_filled_alike(copy, expected)
 
 
 def test_a_reader_of_an_older_warehouse_sees_null_in_columns_that_it_lacks(evenkeel, make_tables, copy: Path) -> None:
