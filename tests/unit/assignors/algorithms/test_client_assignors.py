@@ -71,6 +71,16 @@ def test_members_come_in_the_order_in_which_early_releases_find_their_claims(rel
     assert list(given) == ["c11", "c00"]
 
 
+@pytest.mark.parametrize("release", ["2.5.1", "2.8.2"])
+@pytest.mark.parametrize(("strategy", "taken"), [("sticky", "t-6 t-0"), ("cooperative-sticky", "t-6")])
+def test_new_member_below_the_lower_quota_takes_a_partition_from_a_full_one(strategy: str, taken: str, release: str) -> None:
+    """Seven partitions for three members: a and b claim three each, so that one is free and c needs two."""
+    claims = {"a": tuple(("t", number) for number in (0, 1, 2)), "b": tuple(("t", number) for number in (3, 4, 5))}
+    owners = [Member(name, ("t",), owned=owned, user_data=write_sticky_user_data(owned, 1)) for name, owned in claims.items()]
+    given = assign(strategy, GroupProblem({"t": Topic(7)}, (*owners, Member("c", ("t",)))), kafka_version=release)
+    assert listed(given) == {"a": "t-1 t-2", "b": "t-3 t-4 t-5", "c": taken}
+
+
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky", "uniform", "server-range"])
 @pytest.mark.parametrize("topic", ["orders", "t"])
 def test_a_text_as_subscription_is_refused(strategy: str, topic: str) -> None:

@@ -361,6 +361,25 @@ def test_a_removal_moves_the_root_of_a_tree_to_the_head() -> None:
         assert [key // 64 for key in simulation.keys()] == order
 
 
+@pytest.mark.parametrize(
+    ("count", "of_java"),
+    [
+        (12, [5, 133, 261, 389, 517, 645, 197, 69, 325, 453, 581, 709]),
+        (14, [133, 5, 261, 389, 517, 645, 773, 197, 69, 325, 453, 581, 709, 837]),
+    ],
+)
+def test_growing_map_keeps_a_tree_of_seven_keys_but_not_of_six(count: int, of_java: list[int]) -> None:
+    """Half of a tree goes to either new bucket. A tree has its root in front, a chain keeps its order.
+
+    The orders are those of OpenJDK 17's ``new HashMap<Integer, ?>(64)``, filled with these keys and then with others up to 49.
+    """
+    colliding = [5 + 64 * number for number in range(count)]
+    simulation = HashMapSimulation(64)
+    for key in [*colliding, *range(6, 55 - count)]:
+        simulation.put(key, key, int)
+    assert [key for key in simulation.keys() if key in colliding] == of_java
+
+
 @pytest.mark.parametrize("minor", ["2.1", "2.3", "2.4", "3.0", "3.4", "3.5"])
 def test_a_release_without_its_last_number_is_the_first_of_its_line(minor: str) -> None:
     assert client_behaviour(minor) == client_behaviour(f"{minor}.0")
@@ -386,6 +405,23 @@ def test_the_order_of_few_members_is_the_replay(keys: tuple[str, ...]) -> None:
     # What passes for stable is; a tree may happen to keep its order.
     assert not is_stable or copy.keys() == simulation.keys()
     assert is_stable or len(keys) >= 9
+
+
+@pytest.mark.parametrize("count", [13, 24, 25, 100])
+def test_map_of_many_members_whose_buckets_are_short_is_stable(count: int) -> None:
+    """While a table grows it holds three quarters of its buckets and one key more; here no bucket ever has nine of these."""
+    keys = tuple(f"consumer-{number}" for number in range(count))
+    for capacity in (16, 32, 64, 128):
+        held = keys[: 3 * capacity // 4 + 1]
+        buckets = Counter((string_hash(key) ^ (string_hash(key) % 2**32) >> 16) % capacity for key in held)
+        assert max(buckets.values()) < 9
+    simulation, copy = HashMapSimulation(16), HashMapSimulation(16)
+    for key in keys:
+        simulation.put(key, string_hash(key), java_order)
+    for key in simulation.keys():
+        copy.put(key, string_hash(key), java_order)
+    order, is_stable = string_map_order(keys)
+    assert ([keys[position] for position in order], is_stable) == (copy.keys(), True)
 
 
 @pytest.mark.parametrize(("method", "most"), [("put", 8), ("compute_if_absent", 7)])
@@ -425,6 +461,7 @@ def test_user_data_is_read_as_written(claims: list, generation: int) -> None:
         ("ffffffff", 4),
         ("00000001 0001 74 7fffffff 00000000", 11),
         ("00000001 0001 74 00000002 00000000", 15),
+        ("00000001 0001 74", 7),
         ("00000001 ffff 74 00000001 00000000", 6),
         ("00000002 0001 74 00000001 00000005 0009", 17),
     ],

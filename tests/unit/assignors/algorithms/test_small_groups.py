@@ -103,6 +103,11 @@ def test_regular_small_groups_are_solved_by_the_shortcut(count: int) -> None:
     assert assign_small_group(joined, NEWEST, None) is not None
 
 
+def test_single_partition_is_dealt_by_the_shortcut() -> None:
+    problem = GroupProblem({"t": Topic(1)}, (Member("m", ("t",)),))
+    assert assign_small_group(problem, NEWEST, None) == {"m": (("t", 0),)}
+
+
 def with_last(problem: GroupProblem, **changes: object) -> GroupProblem:
     return replace(problem, members=(*problem.members[:-1], replace(problem.members[-1], **changes)))
 

@@ -110,6 +110,13 @@ def test_hand_over_is_seen_across_generations(taker: str, row: tuple, counts: tu
     assert settled.withheld == {}
 
 
+def test_partition_returned_to_one_of_two_owners_names_its_last_owner() -> None:
+    """t-1 was kept back from b. It is given to a and b now; a is first in the record."""
+    now = cooperative(3, {"a": (T0, T1), "b": (T1,)})
+    returned = diff_generations(Comparison(cooperative(2, {"a": (T0,), "b": ()}), now), {T1: LastOwner((False, "b"), "b", 1)})
+    assert rows(returned) == [("t", 1, "b", "b", "gained", "returned", 1)]
+
+
 def test_claim_gives_the_last_owner_when_no_generation_before_is_known() -> None:
     seed = diff_generations(Comparison(None, cooperative(7, {"a": (T0,), "b": ()}, replace(CLAIMS_BOTH, owned_generation=6))))
     assert rows(seed) == [("t", 0, None, "a", "gained", None, None)]

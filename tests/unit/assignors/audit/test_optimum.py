@@ -148,6 +148,14 @@ def test_a_withheld_partition_that_went_to_another_is_not_one_that_stayed() -> N
     assert least_movements(since({("u", 0): (B,)}, now), {("t", 0): LastOwner(A, "a", 1)}) == Least(2)
 
 
+def test_least_movement_counts_partitions_that_the_metadata_does_not_know() -> None:
+    """t grew after its metadata were looked at: a held t-0 and t-1, and b has to get one of them."""
+    before = Generation(1, "range", GroupProblem({"t": Topic(1)}, (Member("a", ("t",)),)), {"a": (("t", 0), ("t", 1))})
+    joined = GroupProblem({"t": Topic(1)}, (Member("a", ("t",)), Member("b", ("t",))))
+    now = Generation(2, "range", joined, {"a": (("t", 0),), "b": (("t", 1),)})
+    assert least_movements(Comparison(before, now)) == Least(1)
+
+
 def test_least_movement_is_zero_without_existing_subscribed_topics() -> None:
     problem = GroupProblem({}, (Member("a", ("gone",)),))
     assert least_spread(problem) == Least(0)

@@ -85,6 +85,11 @@ def test_only_what_several_own_is_multiply_owned() -> None:
     assert measure_balance(problem, assignment).multiply_owned_count == 2
 
 
+def test_topic_skew_is_a_whole_number() -> None:
+    """Its column takes no other, and to Python 3.0 == 3."""
+    assert str(loads_of(1, 4).topic_skew_max) == "3"
+
+
 def test_threads_count_for_their_member() -> None:
     problem = GroupProblem({"t": Topic(3)}, (Member("c", ("t",), streams={"t": 2}), Member("d", ("t",), streams={"t": 1})))
     balance = measure_balance(problem, {"c-0": (("t", 0),), "c-1": (("t", 1),), "d-0": (("t", 2),)})
