@@ -259,6 +259,34 @@ def test_endless_rebalance_is_an_error_that_shows_its_cycle() -> None:
     )
 
 
+def side_by_side(problem: GroupProblem, prefixes: str) -> GroupProblem:
+    """Return a group of several such groups that share no topic."""
+    topics = {prefix + name: topic for prefix in prefixes for name, topic in problem.topics.items()}
+    members = [
+        replace(
+            member,
+            member_id=prefix + member.member_id,
+            topics=tuple(prefix + name for name in member.topics),
+            owned=tuple((prefix + name, number) for name, number in member.owned),
+        )
+        for prefix in prefixes
+        for member in problem.members
+    ]
+    return GroupProblem(topics, tuple(members))
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "end"),
+    [
+        ("abc", "at1-1 from am00 to am04, bt1-1 from bm04 to bm00, bt1-1 from bm00 to bm04, ct1-1 from cm04 to cm00, ct1-1 from cm00 to cm04"),
+        ("abcd", "ct1-1 from cm04 to cm00, ct1-1 from cm00 to cm04 and 2 more"),
+    ],
+)
+def test_error_of_an_endless_rebalance_shows_six_moves_and_counts_the_others(prefixes: str, end: str) -> None:
+    with pytest.raises(NoResultError, match=f"{end} repeating for ever$"):
+        assign("cooperative-sticky", side_by_side(endless_group(), prefixes))
+
+
 @pytest.mark.parametrize("strategy", CLIENT_STRATEGIES)
 def test_a_budget_ends_every_strategy(strategy: str) -> None:
     with pytest.raises(NoResultError) as caught:
