@@ -288,6 +288,18 @@ def test_the_second_half_of_a_cooperative_hand_over_is_no_cause() -> None:
         assert counterfactual(steps[2], strategy).cooperative_revocation_count is None
 
 
+def test_failed_step_stays_failed_in_the_second_half_of_a_hand_over() -> None:
+    replay_, cluster = Replay((RECORDING,)), looks(t=2)
+    first, second, third = hand_over()
+    state = replay_.advance(None, first, cluster)
+    recording.failures.append(NoResultError("the same state again", is_cycle=True))
+    for one in (second, third):
+        state = replay_.advance(state, one, cluster)
+    failed = counterfactual(state.step, RECORDING)
+    assert state.step.is_follow_up
+    assert (failed.status, failed.assignment, failed.rebalance_count) == ("no_result", None, 0)
+
+
 def test_kafka_streams_hands_over_in_two_rebalances_as_well() -> None:
     """With ``upgrade.from`` below 2.4 its members claim nothing, and give everything up before each rebalance."""
     history = [replace(one, strategy="stream") for one in hand_over()]
