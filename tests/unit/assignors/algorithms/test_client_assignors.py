@@ -81,6 +81,40 @@ def test_new_member_below_the_lower_quota_takes_a_partition_from_a_full_one(stra
     assert listed(given) == {"a": "t-1 t-2", "b": "t-3 t-4 t-5", "c": taken}
 
 
+@pytest.mark.parametrize(
+    ("release", "of_a", "of_c"),
+    [
+        ("3.4.1", "o-0 o-1 o-2 o-3 o-4 o-5 u-1", "x-0 u-0"),
+        ("3.5.2", "o-0 o-1 o-2 o-3 o-4 o-5 u-0 u-1", "x-0"),
+        (None, "o-0 o-1 o-2 o-3 o-4 o-5 u-0 u-1", "x-0"),
+    ],
+)
+def test_sticky_group_is_unbalanced_by_a_gain_of_one_until_3_5_2(release: str | None, of_a: str, of_c: str) -> None:
+    """KAFKA-15106. b lacks u-0, which a has with one partition more than b; so the sweep goes on, and c gets its old u-0 back.
+
+    Partitions that b claims, and that do not exist, count in its size.
+    """
+    gone = tuple((topic, number) for topic, numbers in (("o", (9, 10, 11)), ("x", (0, 1, 2))) for number in numbers)
+    a = Member("a", ("u", "o"))
+    b = Member("b", ("o", "u", "x", "p"), user_data=write_sticky_user_data(gone, 3))
+    c = Member("c", ("x",), user_data=write_sticky_user_data((("u", 0),), None))
+    topics = {"p": Topic(1), "x": Topic(1), "u": Topic(2), "o": Topic(6)}
+    given = assign("sticky", GroupProblem(topics, (a, b, c)), kafka_version=release)
+    assert listed(given) == {"a": of_a, "b": "x-0 x-1 x-2 o-9 o-10 o-11 p-0", "c": of_c}
+
+
+@pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
+@pytest.mark.parametrize("release", ["3.4.1", None])
+def test_previous_owner_with_two_partitions_less_gets_its_partition_back(strategy: str, release: str | None) -> None:
+    """b held u-2 in an older generation. It gets it back though it does not subscribe to u any more."""
+    is_sticky, older = strategy == "sticky", (("u", 2),)
+    a = Member("a", ("u",))
+    b = Member("b", ("t",), owned=older, user_data=write_sticky_user_data(older, None) if is_sticky else None)
+    c = Member("c", ("u", "t"), owned_generation=1, user_data=write_sticky_user_data((), 1) if is_sticky else None)
+    given = assign(strategy, GroupProblem({"t": Topic(7), "u": Topic(12)}, (a, b, c)), kafka_version=release)
+    assert listed(given) == {"a": "u-1 u-3 u-5 u-7 u-9 u-11", "b": "t-0 t-2 t-4 t-6 t-1 u-2", "c": "t-3 t-5 u-4 u-6 u-8 u-10 u-0"}
+
+
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky", "uniform", "server-range"])
 @pytest.mark.parametrize("topic", ["orders", "t"])
 def test_a_text_as_subscription_is_refused(strategy: str, topic: str) -> None:
