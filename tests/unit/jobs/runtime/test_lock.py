@@ -189,6 +189,13 @@ def test_the_jvm_of_a_killed_run_is_waited_for(tmp_path: Path, monkeypatch: pyte
             assert jvm.poll() is not None
 
 
+def test_holder_whose_jvm_has_ended_names_no_jvm() -> None:
+    """Otherwise the next run would wait for a process that is not there."""
+    with subprocess.Popen(["true"]) as jvm:
+        pass
+    assert this_process("first", NOW, jvm.pid).jvm is None
+
+
 def test_process_with_a_reused_pid_is_not_the_jvm(tmp_path: Path) -> None:
     left = replace(this_process("killed", NOW, os.getpid()), jvm=(os.getpid(), "another start"), driver_start=None)
     (tmp_path / RUN_LOCK).write_text(json.dumps(asdict(left)))
@@ -263,7 +270,8 @@ def test_process_is_identified_by_its_start_time(has_proc: bool, tmp_path: Path,
         monkeypatch.setattr(lock, "Path", lambda name: tmp_path / name.lstrip("/"))
     with subprocess.Popen(["sleep", "60"]) as process:
         start = process_start(process.pid)
-        assert start is not None and start == process_start(process.pid) and start != process_start(1)
+        assert isinstance(start, str), "it is written as JSON"
+        assert start == process_start(process.pid) and start != process_start(1)
         process.kill()
     assert process_start(process.pid) is None
 

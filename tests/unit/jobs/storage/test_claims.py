@@ -45,6 +45,11 @@ def test_one_of_many_simultaneous_claims_succeeds(tmp_path: Path, ended: datetim
         folder.rename(tmp_path / f"done-{len(os.listdir(tmp_path))}")
 
 
+def test_first_claim_makes_the_folders_above_it(tmp_path: Path) -> None:
+    assert claims_in(tmp_path / "_lease" / "_claims").make(0, LONG_AGO)
+    assert names(tmp_path / "_lease" / "_claims") == ["0.0"]
+
+
 def test_a_claim_counts_until_it_has_ended(tmp_path: Path) -> None:
     assert claims_in(tmp_path).make(3, LONG_AGO)
     os.utime(tmp_path / "3.0", (AT.timestamp(), AT.timestamp()))
