@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.replay.conformance import compare_assignments
+from assignors.replay.conformance import Divergence, compare_assignments, divergences
 from tests.builders.histories import held
 
 
@@ -28,3 +28,13 @@ def test_conformance_is_the_closest_relation_that_holds(observed: dict[str, str]
     one, other = ({member: held(text) for member, text in side.items()} for side in (observed, computed))
     assert compare_assignments(one, other).value == expected
     assert compare_assignments(other, one).value == expected
+
+
+def test_partition_that_only_one_assignment_gives_out_is_a_divergence() -> None:
+    """t-0 is the same in both, t-2 goes to another member, and either assignment leaves one out."""
+    observed, computed = {"a": held("t0 t1"), "b": held("t2")}, {"a": held("t0 t2"), "b": held("t3")}
+    assert divergences(observed, computed) == [
+        Divergence("t", 1, ("a",), ()),
+        Divergence("t", 2, ("b",), ("a",)),
+        Divergence("t", 3, (), ("b",)),
+    ]
