@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors import Assignment, GroupProblem, MalformedProblemError, Member, Topic, assign
+from assignors import Assignment, GroupProblem, KafkaAssignorError, MalformedProblemError, Member, Topic, assign
 from assignors.algorithms.sticky.user_data import write_sticky_user_data
 
 NAMES = tuple("orders payments clicks users carts items stock prices taxes refunds returns shipments audit".split())
@@ -113,6 +113,32 @@ def test_previous_owner_with_two_partitions_less_gets_its_partition_back(strateg
     c = Member("c", ("u", "t"), owned_generation=1, user_data=write_sticky_user_data((), 1) if is_sticky else None)
     given = assign(strategy, GroupProblem({"t": Topic(7), "u": Topic(12)}, (a, b, c)), kafka_version=release)
     assert listed(given) == {"a": "u-1 u-3 u-5 u-7 u-9 u-11", "b": "t-0 t-2 t-4 t-6 t-1 u-2", "c": "t-3 t-5 u-4 u-6 u-8 u-10 u-0"}
+
+
+@pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
+@pytest.mark.parametrize("release", ["3.0.2", "3.4.1", None])
+def test_claim_of_a_missing_partition_leaves_no_room_for_an_existing_one(strategy: str, release: str | None) -> None:
+    """b has the upper quota with t-9, which does not exist. So a, which waits for t-2, may not have it, and Kafka throws."""
+    claims = {"a": (("t", 0),), "b": (("t", 1), ("t", 9))}
+    members = [
+        Member(name, ("t",), owned=owned, owned_generation=1, user_data=write_sticky_user_data(owned, 1)) for name, owned in claims.items()
+    ]
+    with pytest.raises(KafkaAssignorError, match="IllegalStateException: No more unfilled consumers to be assigned"):
+        assign(strategy, GroupProblem({"t": Topic(3)}, tuple(members)), kafka_version=release)
+
+
+@pytest.mark.parametrize("topics", [{}, {"t": Topic(2)}])
+@pytest.mark.parametrize(
+    ("release", "error"),
+    [("0.11.0.3", "NoSuchElementException"), ("2.3.1", "NoSuchElementException"), ("2.4.1", "NoSuchElementException"), ("2.8.2", None)],
+)
+def test_sticky_group_without_members_throws_in_early_releases(release: str, error: str | None, topics: dict[str, Topic]) -> None:
+    problem = GroupProblem(topics, ())
+    if error is None:
+        assert assign("sticky", problem, kafka_version=release) == {}
+    else:
+        with pytest.raises(KafkaAssignorError, match=error):
+            assign("sticky", problem, kafka_version=release)
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky", "uniform", "server-range"])
