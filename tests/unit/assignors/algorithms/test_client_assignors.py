@@ -141,6 +141,18 @@ def test_sticky_group_without_members_throws_in_early_releases(release: str, err
             assign("sticky", problem, kafka_version=release)
 
 
+@pytest.mark.parametrize(
+    ("release", "of_a", "of_b"),
+    [("2.3.1", "x-8 x-6 x-4 x-2 x-10 x-9", "x-0 x-3 x-5 x-7 x-11 x-1"), ("2.4.1", "x-8 x-6 x-4 x-2 x-1 x-10", "x-0 x-3 x-5 x-7 x-11 x-9")],
+)
+def test_new_partitions_are_balanced_before_claimed_ones_since_2_4(release: str, of_a: str, of_b: str) -> None:
+    """a keeps all its claims since then; before, x-1 went to b, and x-9, which nobody had, to a."""
+    claims = tuple(("x", number) for number in (10, 8, 6, 4, 2, 1))
+    a = Member("a", ("x",), user_data=write_sticky_user_data(claims, 2))
+    problem = GroupProblem({"x": Topic(12), "p": Topic(3)}, (Member("c", ("p",)), Member("b", ("x", "p")), a))
+    assert listed(assign("sticky", problem, kafka_version=release)) == {"a": of_a, "b": of_b, "c": "p-1 p-0 p-2"}
+
+
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky", "uniform", "server-range"])
 @pytest.mark.parametrize("topic", ["orders", "t"])
 def test_a_text_as_subscription_is_refused(strategy: str, topic: str) -> None:
