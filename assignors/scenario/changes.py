@@ -15,14 +15,14 @@ from assignors.replay.topic_ids import with_topic_ids
 from assignors.scenario.scenario import CONSUMER, ZOOKEEPER, Scenario
 
 
-class Place(str, Enum):
-    """Where added members without names stand among the others."""
+class Order(str, Enum):
+    """Whether added members without names are the last or the first."""
 
     LAST = "last"
     FIRST = "first"
 
 
-_PREFIXES = {Place.LAST: "~added-", Place.FIRST: "!added-"}
+_PREFIXES = {Order.LAST: "~added-", Order.FIRST: "!added-"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class Changed:
     strategy: str
 
 
-def apply_changes(generation: Generation, scenario: Scenario, place: Place = Place.LAST) -> Changed:
+def apply_changes(generation: Generation, scenario: Scenario, order: Order = Order.LAST) -> Changed:
     """Return the group before and after the changes of a scenario.
 
     Added members subscribe to what most members subscribe to. If all members that stay are static, added ones are static too.
 
     Args:
         generation: the newest settled one of the group.
-        place: where added members without names stand, in the order of names and in the record.
+        order: whether added members without names are the last or the first, in the order of names and in the record.
 
     Raises:
         ValueError: the scenario does not fit the group. The text says why, and what was expected.
@@ -61,8 +61,8 @@ def apply_changes(generation: Generation, scenario: Scenario, place: Place = Pla
     if not generation.problem.members:
         raise ValueError("members of the group: found none, expected a generation with members")
     staying = _staying(generation.problem.members, scenario.removed)
-    added = _added(generation.problem.members, staying, scenario.added, place)
-    members = (*added, *staying) if place is Place.FIRST else (*staying, *added)
+    added = _added(generation.problem.members, staying, scenario.added, order)
+    members = (*added, *staying) if order is Order.FIRST else (*staying, *added)
     unknown = sorted(scenario.instance_ids.keys() - {member.member_id for member in members})
     if unknown:
         raise ValueError(f"instance ids: found one for {unknown[0]!r}, expected the id of a member that stays or joins")
@@ -107,8 +107,8 @@ def _staying(members: Sequence[Member], removed: int | str) -> tuple[Member, ...
     return staying
 
 
-def _added(members: Sequence[Member], staying: Sequence[Member], added: int | tuple[str, ...], place: Place) -> tuple[Member, ...]:
-    names = added if isinstance(added, tuple) else _free_names(members, added, place)
+def _added(members: Sequence[Member], staying: Sequence[Member], added: int | tuple[str, ...], order: Order) -> tuple[Member, ...]:
+    names = added if isinstance(added, tuple) else _free_names(members, added, order)
     taken = sorted({member.member_id for member in members}.intersection(names))
     if taken:
         raise ValueError(f"added members: found {taken[0]!r}, which is a member already, expected other names")
@@ -119,13 +119,13 @@ def _added(members: Sequence[Member], staying: Sequence[Member], added: int | tu
     return tuple(Member(name, topics, name if is_static else None) for name in names)
 
 
-def _free_names(members: Sequence[Member], count: int, place: Place) -> tuple[str, ...]:
-    """Return names that stand before or behind all that the members have, in the order of numbers."""
-    prefix = _PREFIXES[place]
+def _free_names(members: Sequence[Member], count: int, order: Order) -> tuple[str, ...]:
+    """Return names that come before or after all that the members have, in the order of numbers."""
+    prefix = _PREFIXES[order]
     taken = [java_order(name) for member in members for name in (member.member_id, member.group_instance_id) if name is not None]
-    if place is Place.FIRST and min(taken) <= java_order(prefix):
+    if order is Order.FIRST and min(taken) <= java_order(prefix):
         prefix = "\0" + prefix
-    if place is Place.LAST and max(taken) >= java_order(prefix):
+    if order is Order.LAST and max(taken) >= java_order(prefix):
         prefix = max(taken).decode("utf-16-be", "surrogatepass") + prefix
     return tuple(f"{prefix}{number:0{len(str(count))}}" for number in range(1, count + 1))
 

@@ -12,7 +12,7 @@ from assignors.generation.balance import Balance, measure_balance
 from assignors.generation.generation import SERVER_SIDE, Generation
 from assignors.model import TopicPartition
 from assignors.replay.replay import NEWEST_KAFKA
-from assignors.scenario.changes import Place, apply_changes
+from assignors.scenario.changes import Order, apply_changes
 from assignors.scenario.rounds import PlayedStep, rebalanced, reconciled
 from assignors.scenario.scenario import Scenario
 
@@ -39,7 +39,7 @@ class Outcome:
     """What one order of the members leads to.
 
     Attributes:
-        place: where added members without names stand.
+        order: whether added members without names are the last or the first.
         before: what members held before the changes.
         steps: at least one, in order.
         difference: from ``before`` to the end.
@@ -48,7 +48,7 @@ class Outcome:
         least: the fewest movements for the balance at the end, see ``least_movement.least_movements``.
     """
 
-    place: Place
+    order: Order
     before: Generation
     steps: tuple[PlayedStep, ...]
     difference: Difference
@@ -77,14 +77,14 @@ class Played:
     """What a scenario leads to.
 
     Attributes:
-        outcomes: the one with added members in the last place; behind it the one with them in the first place, where nobody named them.
+        outcomes: first the one in which added members are last. If nobody named them, then the one in which they are first.
     """
 
     outcomes: tuple[Outcome, ...]
 
     @property
     def expected(self) -> Outcome:
-        """Return the outcome with added members in the last place."""
+        """Return the outcome in which added members are last."""
         return self.outcomes[0]
 
     @property
@@ -131,23 +131,23 @@ def play(
     >>> outcome.difference.movement_count, outcome.revocation_count, outcome.least
     (1, 1, Least(count=1, is_exact=True))
     """
-    depends_on_place = isinstance(scenario.added, int) and scenario.added > 0
-    places = (Place.LAST, Place.FIRST) if depends_on_place else (Place.LAST,)
-    return Played(tuple(_outcome(generation, scenario, place, lag, throughput, kafka_version) for place in places))
+    depends_on_order = isinstance(scenario.added, int) and scenario.added > 0
+    orders = (Order.LAST, Order.FIRST) if depends_on_order else (Order.LAST,)
+    return Played(tuple(_outcome(generation, scenario, order, lag, throughput, kafka_version) for order in orders))
 
 
 def _outcome(
-    generation: Generation, scenario: Scenario, place: Place, lag: Weights | None, throughput: Weights | None, kafka_version: str
+    generation: Generation, scenario: Scenario, order: Order, lag: Weights | None, throughput: Weights | None, kafka_version: str
 ) -> Outcome:
-    changed = apply_changes(generation, scenario, place)
+    changed = apply_changes(generation, scenario, order)
     steps = tuple((reconciled if changed.strategy in SERVER_SIDE else rebalanced)(changed, kafka_version))
     after = steps[-1].generation
     comparison = Comparison(changed.before, after)
     loads = {member.member_id: _load(after.assignment.get(member.member_id, ()), lag, throughput) for member in after.problem.members}
     difference, balance = diff_generations(comparison), measure_balance(after.problem, after.assignment)
-    return Outcome(place, changed.before, steps, difference, balance, loads, least_movements(comparison))
+    return Outcome(order, changed.before, steps, difference, balance, loads, least_movements(comparison))
 
 
 def _load(held: tuple[TopicPartition, ...], lag: Weights | None, throughput: Weights | None) -> Load:
-    sums = [sum(figures.get(place, 0) for place in held) if figures is not None else None for figures in (lag, throughput)]
+    sums = [sum(figures.get(partition, 0) for partition in held) if figures is not None else None for figures in (lag, throughput)]
     return Load(len(held), *sums)

@@ -24,7 +24,7 @@ class PlayedStep:
     """One rebalance, or one round of heartbeats in which members revoke and get.
 
     Attributes:
-        generation: the members, what they claimed, and what they hold behind the step. Rounds of one target share its number.
+        generation: the members, what they claimed, and what they hold after the step. Rounds of one target share its number.
         difference: movements since the step before; ``withheld`` has what nobody reads until a later step.
         revocation_count: partitions that members which stay have to give up, if only for the time of the step.
         stopped: partitions that were read before the step, and are not read by the same owner all through it, in the order of the
@@ -92,17 +92,19 @@ def _claiming_what_is_held(changed: Changed, before: Generation) -> GroupProblem
 
 
 def _holdings_of_round(problem: GroupProblem, target: Assignment) -> Assignment:
-    """Return what members hold behind one more round of heartbeats.
+    """Return what members hold after one more round of heartbeats.
 
     Args:
         problem: ``owned`` is what the members hold before the round.
     """
-    in_hand = {place for member in problem.members for place in member.owned}
+    in_hand = {partition for member in problem.members for partition in member.owned}
     holdings = {}
     for member in problem.members:
         wanted, own = target[member.member_id], set(member.owned)
         is_revoking = not own.issubset(wanted)
-        holdings[member.member_id] = tuple(place for place in wanted if place in own or not (is_revoking or place in in_hand))
+        holdings[member.member_id] = tuple(
+            partition for partition in wanted if partition in own or not (is_revoking or partition in in_hand)
+        )
     return holdings
 
 
@@ -110,11 +112,11 @@ def _withheld(before: Generation, after: Generation, target: Assignment, carried
     """Return what had an owner and waits for the one of its target, with who held it last."""
     last = dict(carried)
     for member in before.problem.members:
-        for place in before.assignment.get(member.member_id, ()):
-            last[place] = LastOwner(owner_of(member), member.member_id, before.generation)
-    waiting = {place for member_id, wanted in target.items() for place in set(wanted).difference(after.assignment[member_id])}
-    read = {place for held in after.assignment.values() for place in held}
-    return {place: last[place] for place in sorted(waiting - read) if place in last}
+        for partition in before.assignment.get(member.member_id, ()):
+            last[partition] = LastOwner(owner_of(member), member.member_id, before.generation)
+    waiting = {partition for member_id, wanted in target.items() for partition in set(wanted).difference(after.assignment[member_id])}
+    read = {partition for held in after.assignment.values() for partition in held}
+    return {partition: last[partition] for partition in sorted(waiting - read) if partition in last}
 
 
 def _with_withheld(difference: Difference, withheld: Withheld) -> Difference:
@@ -133,5 +135,5 @@ def _stopped(before: Generation, after: Generation | None) -> tuple[TopicPartiti
     stopped: dict[TopicPartition, None] = {}
     for member in before.problem.members:
         own = set(kept.get(owner_of(member), ()))
-        stopped.update(dict.fromkeys(place for place in before.assignment.get(member.member_id, ()) if place not in own))
+        stopped.update(dict.fromkeys(partition for partition in before.assignment.get(member.member_id, ()) if partition not in own))
     return tuple(stopped)

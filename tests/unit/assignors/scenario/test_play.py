@@ -17,7 +17,7 @@ from assignors.generation.balance import measure_balance
 from assignors.generation.generation import Generation, owner_of
 from assignors.replay.topic_ids import with_topic_ids
 from assignors.scenario import rounds
-from assignors.scenario.changes import Place
+from assignors.scenario.changes import Order
 from assignors.scenario.play import Load, Outcome, play
 from assignors.scenario.scenario import Scenario
 from tests.builders.histories import held, short
@@ -116,14 +116,14 @@ def test_static_members_are_the_same_under_their_new_instance_ids() -> None:
 
 def test_added_members_without_names_give_a_range_of_outcomes() -> None:
     played = play(settled("range", {"a": "t0 t1", "b": "t2"}, t=3), Scenario(added=1))
-    assert [outcome.place for outcome in played.outcomes] == [Place.LAST, Place.FIRST]
+    assert [outcome.order for outcome in played.outcomes] == [Order.LAST, Order.FIRST]
     assert holdings(played.expected) == [{"a": "t0", "b": "t1", "~added-1": "t2"}]
     assert holdings(played.outcomes[1]) == [{"!added-1": "t0", "a": "t1", "b": "t2"}]
     assert (played.movement_range, played.largest_load_range) == ((1, 2), (1, 1))
     assert len(play(settled("range", {"a": "t0"}, t=1), Scenario(added=("b",))).outcomes) == 1
 
 
-def test_largest_load_depends_on_the_place_of_a_member_that_joins() -> None:
+def test_largest_load_depends_on_the_order_of_a_member_that_joins() -> None:
     # The first one in order gets the only partition of t, and a alone reads u.
     members = [Member("a", ("t", "u")), Member("b", ("t",)), Member("c", ("t",))]
     generation = settled("range", {"a": "t0 u0", "b": "", "c": ""}, members, t=1, u=1)
@@ -203,7 +203,7 @@ def scenarios(draw: st.DrawFn, generation: Generation) -> Scenario:
 
 def owners(generation: Generation) -> dict[TopicPartition, tuple[bool, str]]:
     by_id = {member.member_id: owner_of(member) for member in generation.problem.members}
-    return {place: by_id[member_id] for member_id, places in generation.assignment.items() for place in places}
+    return {partition: by_id[member_id] for member_id, given in generation.assignment.items() for partition in given}
 
 
 def wanted(problem: GroupProblem) -> list[TopicPartition]:
@@ -217,7 +217,7 @@ def test_every_partition_has_one_owner_at_the_end_and_at_most_one_before(data: s
     generation = data.draw(groups(strategy))
     for outcome in outcomes(generation, data.draw(scenarios(generation))):
         for step in outcome.steps:
-            given_out = [place for places in step.generation.assignment.values() for place in places]
+            given_out = [partition for given in step.generation.assignment.values() for partition in given]
             assert len(given_out) == len(set(given_out))
         assert sorted(given_out) == wanted(outcome.after.problem)
         assert sum(load.count for load in outcome.loads.values()) == len(given_out)
@@ -263,10 +263,10 @@ def test_stopped_are_exactly_the_partitions_whose_owner_changes(data: st.DataObj
     scenario = Scenario(added=data.draw(st.integers(0, 3)), removed=data.draw(st.integers(0, len(generation.problem.members) - 1)))
     for outcome in outcomes(generation, scenario):
         states = [owners(outcome.before), *(owners(step.generation) for step in outcome.steps)]
-        changed = {place for place, owner in states[0].items() if states[-1].get(place) != owner}
+        changed = {partition for partition, owner in states[0].items() if states[-1].get(partition) != owner}
         # A cooperative assignor may take a partition from its owner and give it back in the next rebalance.
-        interrupted = {place for state in states for place, owner in states[0].items() if state.get(place) != owner}
-        assert {place for step in outcome.steps for place in step.stopped} == interrupted
+        interrupted = {partition for state in states for partition, owner in states[0].items() if state.get(partition) != owner}
+        assert {partition for step in outcome.steps for partition in step.stopped} == interrupted
         assert interrupted == changed if strategy != "cooperative-sticky" else interrupted >= changed
 
 
@@ -276,6 +276,8 @@ def test_measures_are_those_of_the_end(data: st.DataObject, strategy: str) -> No
     generation = data.draw(groups(strategy))
     outcome = outcomes(generation, data.draw(scenarios(generation)))[0]
     before, after = owners(outcome.before), owners(outcome.after)
-    assert outcome.difference.movement_count == sum(1 for place, owner in after.items() if place in before and before[place] != owner)
+    assert outcome.difference.movement_count == sum(
+        1 for partition, owner in after.items() if partition in before and before[partition] != owner
+    )
     assert outcome.balance == measure_balance(outcome.after.problem, outcome.after.assignment)
     assert outcome.least is None or outcome.least.count <= outcome.difference.movement_count

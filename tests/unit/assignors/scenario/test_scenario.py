@@ -8,7 +8,7 @@ import pytest
 
 from assignors import GroupProblem, Member, Topic
 from assignors.generation.generation import Generation
-from assignors.scenario.changes import Place, apply_changes
+from assignors.scenario.changes import Order, apply_changes
 from assignors.scenario.scenario import Scenario
 
 TOPICS = {"t": Topic(4), "u": Topic(2)}
@@ -19,8 +19,8 @@ def group(*members: Member, strategy: str = "range") -> Generation:
     return Generation(7, strategy, problem, {member.member_id: () for member in problem.members})
 
 
-def member_ids(generation: Generation, scenario: Scenario, place: Place = Place.LAST) -> list[str]:
-    return [member.member_id for member in apply_changes(generation, scenario, place).problem.members]
+def member_ids(generation: Generation, scenario: Scenario, order: Order = Order.LAST) -> list[str]:
+    return [member.member_id for member in apply_changes(generation, scenario, order).problem.members]
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_pattern_removes_by_member_id_or_instance_id() -> None:
     assert member_ids(group(*members), Scenario(removed="pay-*")) == ["other"]
 
 
-def test_added_members_stand_behind_or_before_all_others() -> None:
+def test_added_members_come_after_or_before_all_others() -> None:
     many = member_ids(group(), Scenario(added=12))
     assert (many[:3], many[3], many[-1]) == (["a", "b", "c"], "~added-01", "~added-12")
-    assert member_ids(group(), Scenario(added=1), Place.FIRST) == ["!added-1", "a", "b", "c"]
+    assert member_ids(group(), Scenario(added=1), Order.FIRST) == ["!added-1", "a", "b", "c"]
     odd = group(Member("!", ("t",)), Member("~zz", ("t",)))
-    for place in Place:
-        ids = member_ids(odd, Scenario(added=1), place)
+    for order in Order:
+        ids = member_ids(odd, Scenario(added=1), order)
         assert ids == sorted(ids)
 
 
