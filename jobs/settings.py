@@ -7,9 +7,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any, Protocol
-
-import yaml
+from typing import Any
 
 import assignors
 from assignors.registry import find_assignor
@@ -17,16 +15,13 @@ from jobs.options import AssignOptions, AuditOptions, LandOptions, PageOptions, 
 from jobs.runtime.errors import PlatformError, UsageError
 from jobs.runtime.installation import own_archive, unpack_conf
 from jobs.runtime.locations import is_text, local_folder, masked, objection
+from jobs.runtime.yaml_file import read_yaml
 from schemas.config import ReportSettings, Settings, parse_settings
 
 logger = logging.getLogger(__name__)
 
 FORMER_KEYS = {"report": {"details": "group_pages"}}
 """Section -> the former name of a key -> its name."""
-LARGEST_SETTINGS_BYTES = 1 << 20
-"""PyYAML takes some seconds for these."""
-DEEPEST_SETTINGS = 20
-"""Ours have three levels. PyYAML's time grows with the square of them."""
 
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
 """How an address on another file system begins; as a path it would be a folder of that name."""
@@ -56,7 +51,7 @@ def load_settings(options: WarehouseOptions, folder: Path) -> Settings:
         UsageError: the file is missing or wrong; one line a mistake.
     """
     path = options.config or folder / "local.yaml"
-    content = _with_new_names(_read_yaml(path), path)
+    content = _with_new_names(read_yaml(path, "--config"), path)
     try:
         settings = parse_settings(content, str(path))
         landing, stage = LandOptions.of(options), StageOptions.of(options)
@@ -84,52 +79,6 @@ def _with_new_names(content: Any, path: Path) -> Any:
                 values = {(name if key == former else key): value for key, value in values.items()}
                 content = {**content, section: values}
     return content
-
-
-def _read_yaml(path: Path) -> Any:
-    """Return what a settings file holds.
-
-    Raises:
-        UsageError: it is missing, no YAML, or takes too long to read: it is too large, nested too deep, or has aliases, since what they
-            repeat can grow beyond any memory.
-    """
-    try:
-        if path.exists() and not path.is_file():  # a pipe would keep us waiting
-            raise UsageError(f"--config {path}: expected a file")
-        with path.open("rb") as file:
-            content = file.read(LARGEST_SETTINGS_BYTES + 1)
-        if len(content) > LARGEST_SETTINGS_BYTES:
-            raise UsageError(
-                f"--config {path}: expected at most {LARGEST_SETTINGS_BYTES} bytes; name folders under inputs, not their files"
-            )
-        text = content.decode()
-        depth = 0
-        for event in yaml.parse(text, yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                raise UsageError(f"--config {path}: {_line(event.start_mark)}found the alias *{event.anchor}, expected the value itself")
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST_SETTINGS:
-                raise UsageError(f"--config {path}: {_line(event.start_mark)}expected at most {DEEPEST_SETTINGS} levels, found more")
-        return yaml.safe_load(text)
-    except OSError as error:
-        raise UsageError(f"--config {path}: cannot be read ({error.strerror})") from None
-    except yaml.MarkedYAMLError as error:  # its own text quotes the file, where a password may stand
-        what = " ".join(filter(None, (error.context, error.problem)))
-        raise UsageError(f"--config {path}: {_line(error.problem_mark)}not YAML ({what})") from None
-    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        # All but the first come out of PyYAML too: of a month 13, of `!!bool maybe`, of brackets nested too deep.
-        raise UsageError(f"--config {path}: not YAML ({' '.join(str(error).split())})") from None
-
-
-class _Mark(Protocol):
-    """A place in a settings file, in both of PyYAML's forms; lines count from 0."""
-
-    line: int
-
-
-def _line(mark: _Mark | None) -> str:
-    """Return the line of a mistake, to go before what is wrong with it; empty where PyYAML does not say."""
-    return f"line {mark.line + 1}: " if mark is not None else ""
 
 
 def _check_names(settings: Settings) -> None:

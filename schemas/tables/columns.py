@@ -25,13 +25,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 14
-"""What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
-CONTRACT_PROPERTY = "evenkeel.contractVersion"
-"""Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
-IDENTITY_PROPERTY = "evenkeel.warehouseId"
-"""Property of the table ``runs``: the id of its warehouse, made once. A copy of the warehouse has the same."""
-
 STRING, BINARY, BOOLEAN = StringType(), BinaryType(), BooleanType()
 INT, BIGINT, DOUBLE = IntegerType(), LongType(), DoubleType()
 DATE, TIMESTAMP = DateType(), TimestampType()

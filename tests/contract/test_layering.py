@@ -38,6 +38,7 @@ ALLOWED_IMPORTS = {
         "jinja2",
         "markupsafe",
         "confluent_kafka",
+        "deltalake",
         "great_expectations",
     },
 }
@@ -48,7 +49,8 @@ ONLY_IN = {
     "py4j": {"jobs.runtime.jvm"},
     "jinja2": {"jobs.report.page"},
     "markupsafe": {"jobs.report.page"},
-    "yaml": {"jobs.settings", "jobs.gates"},
+    "yaml": {"jobs.runtime.yaml_file", "jobs.gates"},
+    "deltalake": {"jobs.reading.published"},
     # Columns of what is audited, where a benchmark shows that they pay; an assignor has none.
     "numpy": {
         *("assignors.generation.holdings", "assignors.generation.balance"),
