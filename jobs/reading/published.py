@@ -1,0 +1,104 @@
+"""The tables of a local warehouse as its newest published run left them, read without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from jobs.runtime.contract import contract_version
+from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
+from jobs.runtime.locations import is_warehouse, local_folder, masked
+from schemas.vocabulary import RunStatus
+
+StoredRow = dict[str, Any]
+"""Column -> value: times are aware UTC, nested columns are lists and dictionaries, maps are lists of pairs."""
+
+Filter = Mapping[str, Collection[Any]]
+"""Column -> the values that it may have; rows have to match in all of them."""
+
+_READ_ERRORS = (DeltaError, OSError, pa.ArrowException)
+"""What deltalake and pyarrow raise where a log or a file is missing or damaged."""
+
+
+@dataclass(frozen=True)
+class PublishedTables:
+    """A warehouse at the versions that its newest published run names. A run in progress changes nothing here.
+
+    Attributes:
+        folder: where the tables are.
+        run_id: the run that published them.
+        versions: table -> version.
+    """
+
+    folder: Path
+    run_id: str
+    versions: Mapping[str, int]
+
+    def rows(self, table: str, columns: Sequence[str], wanted: Filter | None = None) -> list[StoredRow]:
+        """Return rows of a table, in no order; none of a table that the run did not know.
+
+        Args:
+            columns: what each row has. A column that an older contract lacks is None.
+            wanted: pushed down, so that files and row groups without such values are not read.
+
+        Raises:
+            WarehouseDamagedError: the log or a file of the table cannot be read.
+        """
+        if table not in self.versions:
+            return []
+        try:
+            dataset = DeltaTable(self.folder / table, version=self.versions[table]).to_pyarrow_dataset()
+            known = [name for name in columns if name in dataset.schema.names]
+            found: list[StoredRow] = dataset.to_table(columns=known, filter=_expression(wanted or {})).to_pylist()
+        except _READ_ERRORS as error:
+            raise _damaged(self.folder, table, error) from error
+        absent = dict.fromkeys(set(columns).difference(known))
+        return [{**row, **absent} for row in found] if absent else found
+
+
+def open_published(location: str) -> PublishedTables:
+    """Return the tables of a warehouse as its newest published run left them.
+
+    Args:
+        location: as ``--warehouse`` names it.
+
+    Raises:
+        NotAWarehouseError: it is no local folder, has no tables, nothing was published yet, or a newer release made it.
+        WarehouseDamagedError: the table ``runs`` cannot be read.
+    """
+    name, folder = masked(location), local_folder(location)
+    if folder is None:
+        raise NotAWarehouseError(f"warehouse {name}: expected a local folder, since it is read without Spark; copy the tables into one")
+    if not is_warehouse(folder):
+        raise NotAWarehouseError(f"warehouse {name}: no tables here; land captures first, or name another with --warehouse")
+    try:
+        runs = DeltaTable(folder / "runs")
+        contract_version(name, "runs", f"delta.`{folder / 'runs'}`", runs.metadata().configuration)
+        columns = ["run_id", "run_sequence", "finished_at", "table_versions"]
+        published = runs.to_pyarrow_dataset().to_table(columns=columns, filter=_expression({"status": [str(RunStatus.PUBLISHED)]}))
+    except _READ_ERRORS as error:
+        raise _damaged(folder, "runs", error) from error
+    if not published.num_rows:
+        raise NotAWarehouseError(f"warehouse {name}: nothing is published yet; run first")
+    newest = max(published.to_pylist(), key=lambda row: (row["run_sequence"], row["finished_at"]))
+    return PublishedTables(folder, newest["run_id"], dict(newest["table_versions"]))
+
+
+def _expression(wanted: Filter) -> ds.Expression | None:
+    """Return a filter as pyarrow takes it; None for all rows."""
+    tests = [ds.field(name).isin(list(values)) for name, values in wanted.items()]
+    return reduce(and_, tests) if tests else None
+
+
+def _damaged(folder: Path, table: str, error: Exception) -> WarehouseDamagedError:
+    reason = " ".join(str(error).split())[:300]
+    return WarehouseDamagedError(f"warehouse {folder}: table {table} cannot be read ({reason}); `verify` names what is damaged")
