@@ -91,6 +91,22 @@ def test_partition_of_a_member_that_left_waits_for_one_that_has_to_revoke_first(
     assert (outcome.steps[0].stopped, outcome.revocation_count) == (held("t1 t3"), 1)
 
 
+def test_member_that_revokes_keeps_the_rest_and_waits_for_new_partitions() -> None:
+    # server-range gives a: t0 t1 t2, b: t3 t4 t5 of six. So b has to give up t2, and t4 and t5 are nobody's meanwhile.
+    outcome = play(settled("server-range", {"a": "t0 t1", "b": "t2 t3"}, t=4), Scenario(partition_counts={"t": 6})).expected
+    assert holdings(outcome) == [{"a": "t0 t1", "b": "t3"}, {"a": "t0 t1 t2", "b": "t3 t4 t5"}]
+    assert (outcome.steps[0].stopped, outcome.steps[1].stopped, outcome.revocation_count) == (held("t2"), (), 1)
+    assert set(outcome.steps[0].difference.withheld) == {("t", 2)}  # nobody had the new partitions
+
+
+def test_new_members_get_at_once_what_is_free_and_wait_for_what_others_have() -> None:
+    # server-range gives a: t0 t1, c: t2 t3, d: t4. b has left, so that t3 and t4 are free. a has to give up t2.
+    generation = settled("server-range", {"a": "t0 t1 t2", "b": "t3 t4"}, t=5)
+    outcome = play(generation, Scenario(removed="b", added=("c", "d"))).expected
+    assert holdings(outcome) == [{"a": "t0 t1", "c": "t3", "d": "t4"}, {"a": "t0 t1", "c": "t2 t3", "d": "t4"}]
+    assert (outcome.steps[0].stopped, outcome.revocation_count) == (held("t2 t3 t4"), 1)
+
+
 def test_consumer_protocol_needs_one_round_where_nobody_revokes() -> None:
     outcome = play(settled("uniform", {"a": "t0", "b": "t1", "c": "t2"}, t=3), Scenario(removed=1)).expected
     assert (holdings(outcome), outcome.steps[0].stopped) == ([{"a": "t0", "b": "t1 t2"}], held("t2"))
