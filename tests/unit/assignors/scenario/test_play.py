@@ -1,27 +1,20 @@
-"""A scenario played to its end: steps worked out by hand, and what holds for every group."""
+"""A scenario played to its end: steps worked out by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from random import Random
 
 import pytest
-from hypothesis import given, reject, settings
-from hypothesis import strategies as st
 
-from assignors import Assignment, AssignorError, GroupProblem, Member, NoResultError, Topic, TopicPartition, assign
+from assignors import Assignment, GroupProblem, Member, NoResultError, Topic
 from assignors.audit.least_movement import Least
 from assignors.audit.movements import LastOwner
-from assignors.generation.balance import measure_balance
-from assignors.generation.generation import Generation, owner_of
-from assignors.replay.topic_ids import with_topic_ids
+from assignors.generation.generation import Generation
 from assignors.scenario import rounds
 from assignors.scenario.changes import Order
 from assignors.scenario.play import Load, Outcome, play
 from assignors.scenario.scenario import Scenario
 from tests.builders.histories import held, short
-from tests.builders.random_problems import random_problem
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform", "server-range")
 KEEPERS = ("sticky", "cooperative-sticky", "uniform")
@@ -41,9 +34,6 @@ def holdings(outcome: Outcome) -> list[dict[str, str] | None]:
 
 def kinds(outcome: Outcome, step: int) -> list[tuple[str, str | None, str | None, str | None]]:
     return [(row.kind, row.cause, row.previous_member_id, row.member_id) for row in outcome.steps[step].difference.movements]
-
-
-# -- by hand
 
 
 def test_eager_group_stops_everything_in_one_round() -> None:
@@ -176,124 +166,3 @@ def test_hand_over_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(rounds, "assign", swap)
     with pytest.raises(NoResultError, match="cooperative-sticky still hands over after 8 calls"):
         play(settled("cooperative-sticky", {"a": "t0", "b": "t1"}, t=2), Scenario())
-
-
-# -- for every group
-
-
-@st.composite
-def groups(draw: st.DrawFn, strategy: str, *, is_plain: bool = False) -> Generation:
-    """A settled generation of a group whose members have their partitions from its own strategy.
-
-    Members of a plain group subscribe to the same topics and have no racks. In others Kafka's sticky assignors may move something for
-    nothing, and reach another balance from another start.
-    """
-    problem = with_topic_ids(random_problem(Random(draw(st.integers(0, 10**9)))))
-    if is_plain:
-        topics = problem.members[0].topics
-        problem = replace(problem, members=tuple(replace(member, topics=topics, rack=None) for member in problem.members))
-    try:
-        first = Generation(3, strategy, problem, assign(strategy, problem))
-        return play(first, Scenario()).expected.after
-    except AssignorError:  # a member may subscribe to nothing that exists, which some assignors refuse
-        reject()
-
-
-def outcomes(generation: Generation, scenario: Scenario) -> tuple[Outcome, ...]:
-    """Return what a scenario leads to; cooperative-sticky may hand over for ever when subscriptions differ, and so it does in Kafka."""
-    try:
-        return play(generation, scenario).outcomes
-    except NoResultError:
-        reject()
-
-
-@st.composite
-def scenarios(draw: st.DrawFn, generation: Generation) -> Scenario:
-    """Members that join and leave, and a topic that grows."""
-    members, topics = generation.problem.members, generation.problem.topics
-    removed = draw(st.integers(0, len(members) - 1))
-    grown = draw(st.sampled_from([None, *sorted({name for member in members for name in member.topics} & topics.keys())]))
-    counts = {} if grown is None else {grown: (topics[grown].partition_count or 0) + draw(st.integers(1, 4))}
-    return Scenario(added=draw(st.integers(0, 3)), removed=removed, partition_counts=counts, strategy=draw(st.sampled_from(STRATEGIES)))
-
-
-def owners(generation: Generation) -> dict[TopicPartition, tuple[bool, str]]:
-    by_id = {member.member_id: owner_of(member) for member in generation.problem.members}
-    return {partition: by_id[member_id] for member_id, given in generation.assignment.items() for partition in given}
-
-
-def wanted(problem: GroupProblem) -> list[TopicPartition]:
-    subscribed = {name for member in problem.members for name in member.topics} & problem.topics.keys()
-    return sorted((name, number) for name in subscribed for number in range(problem.topics[name].partition_count or 0))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data(), st.sampled_from(STRATEGIES))
-def test_every_partition_has_one_owner_at_the_end_and_at_most_one_before(data: st.DataObject, strategy: str) -> None:
-    generation = data.draw(groups(strategy))
-    for outcome in outcomes(generation, data.draw(scenarios(generation))):
-        for step in outcome.steps:
-            given_out = [partition for given in step.generation.assignment.values() for partition in given]
-            assert len(given_out) == len(set(given_out))
-        assert sorted(given_out) == wanted(outcome.after.problem)
-        assert sum(load.count for load in outcome.loads.values()) == len(given_out)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data(), st.sampled_from(STRATEGIES))
-def test_steps_end_with_one_in_which_nobody_gives_up_anything(data: st.DataObject, strategy: str) -> None:
-    generation = data.draw(groups(strategy))
-    for outcome in outcomes(generation, data.draw(scenarios(generation))):
-        is_eager = outcome.after.strategy in ("range", "roundrobin", "sticky")
-        assert outcome.round_count == 1 or not is_eager
-        assert outcome.round_count <= 2 or outcome.after.strategy == "cooperative-sticky"
-        assert is_eager or outcome.round_count == 1 or not outcome.steps[-1].revocation_count
-        assert not outcome.steps[-1].difference.withheld
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data(), st.sampled_from(KEEPERS))
-def test_nothing_moves_when_nothing_changes(data: st.DataObject, strategy: str) -> None:
-    generation = data.draw(groups(strategy, is_plain=True))
-    outcome = play(generation, Scenario()).expected
-    assert (outcome.round_count, outcome.difference.movements) == (1, ())
-    assert len(outcome.steps[0].stopped) == (outcome.balance.partition_count if strategy == "sticky" else 0)
-
-
-@settings(max_examples=80, deadline=None)
-@given(st.data())
-def test_cooperative_end_is_as_even_as_eager_sticky(data: st.DataObject) -> None:
-    generation = data.draw(groups("sticky", is_plain=True))
-    scenario = Scenario(added=data.draw(st.integers(0, 3)), removed=data.draw(st.integers(0, len(generation.problem.members) - 1)))
-    spreads = []
-    for strategy in ("sticky", "cooperative-sticky"):
-        changes = Scenario(added=scenario.added, removed=scenario.removed, strategy=strategy)
-        spreads.append(outcomes(generation, changes)[0].balance.balance_score)
-    assert spreads[0] == spreads[1]
-
-
-@settings(max_examples=80, deadline=None)
-@given(st.data(), st.sampled_from(("cooperative-sticky", "uniform", "server-range")))
-def test_stopped_are_exactly_the_partitions_whose_owner_changes(data: st.DataObject, strategy: str) -> None:
-    generation = data.draw(groups(strategy))
-    scenario = Scenario(added=data.draw(st.integers(0, 3)), removed=data.draw(st.integers(0, len(generation.problem.members) - 1)))
-    for outcome in outcomes(generation, scenario):
-        states = [owners(outcome.before), *(owners(step.generation) for step in outcome.steps)]
-        changed = {partition for partition, owner in states[0].items() if states[-1].get(partition) != owner}
-        # A cooperative assignor may take a partition from its owner and give it back in the next rebalance.
-        interrupted = {partition for state in states for partition, owner in states[0].items() if state.get(partition) != owner}
-        assert {partition for step in outcome.steps for partition in step.stopped} == interrupted
-        assert interrupted == changed if strategy != "cooperative-sticky" else interrupted >= changed
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data(), st.sampled_from(STRATEGIES))
-def test_measures_are_those_of_the_end(data: st.DataObject, strategy: str) -> None:
-    generation = data.draw(groups(strategy))
-    outcome = outcomes(generation, data.draw(scenarios(generation)))[0]
-    before, after = owners(outcome.before), owners(outcome.after)
-    assert outcome.difference.movement_count == sum(
-        1 for partition, owner in after.items() if partition in before and before[partition] != owner
-    )
-    assert outcome.balance == measure_balance(outcome.after.problem, outcome.after.assignment)
-    assert outcome.least is None or outcome.least.count <= outcome.difference.movement_count
