@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from jobs.collect import options as collect
-from jobs.runtime.arguments import RENAMED, Options, moment, names, option, partition, run_name, servers, wait_seconds
+from jobs.runtime.arguments import RENAMED, LocationOptions, moment, names, option, partition, run_name, servers, wait_seconds
 from jobs.runtime.errors import UsageError
+from jobs.what_if import options as what_if
 from schemas.vocabulary import Severity, Source
 
 EPILOG = """\
@@ -46,15 +47,14 @@ _Taken = TypeVar("_Taken", bound="WarehouseOptions")
 
 
 @dataclass(frozen=True, kw_only=True)
-class WarehouseOptions(Options):
-    """What each command on a warehouse takes. None and an empty tuple: not given. Moments are aware UTC, ``wait`` is in seconds."""
+class WarehouseOptions(LocationOptions):
+    """What each command takes that waits for a warehouse. None and an empty tuple: not given. Moments are aware UTC, ``wait`` is in
+    seconds."""
 
-    config: Path | None = option(metavar="FILE", type=Path, help="settings in YAML (default: the packaged local.yaml)")
-    warehouse: str | None = option(metavar="PATH|SCHEMA", help="where the tables are: a path, or catalog.schema")
     wait: float = option(0.0, type=wait_seconds, metavar="SECONDS", help="how long to wait for another run to end (default 0)")
 
     @classmethod
-    def of(cls: type[_Taken], options: WarehouseOptions) -> _Taken:
+    def of(cls: type[_Taken], options: LocationOptions) -> _Taken:
         """Return what a command was given of these options: their defaults where it does not take them."""
         return options if isinstance(options, cls) else cls()
 
@@ -165,7 +165,7 @@ class Command:
 
     name: str
     summary: str
-    options: type[collect.CollectOptions] | type[WarehouseOptions]
+    options: type[collect.CollectOptions] | type[what_if.WhatIfOptions] | type[WarehouseOptions]
     stages: tuple[str, ...] = ()
     makes_report: bool = False
     is_short: bool = False
@@ -211,6 +211,13 @@ _COMMANDS = (
         is_short=True,
     ),
     Command(
+        "what-if",
+        "a change to groups -> what each assignor would make of it: loads, movements, steps; needs neither Java nor Spark",
+        what_if.WhatIfOptions,
+        explanation=what_if.EXPLANATION,
+        epilog=what_if.EPILOG,
+    ),
+    Command(
         "maintain",
         "drop old history, merge small files, remove files that no reader can be using",
         MaintainOptions,
@@ -239,7 +246,7 @@ class Parsed(NamedTuple):
     """What a command line asks for: a command, its options, which are of the class that it names, and a line a former name."""
 
     command: Command
-    options: collect.CollectOptions | WarehouseOptions
+    options: collect.CollectOptions | what_if.WhatIfOptions | WarehouseOptions
     renamed: tuple[str, ...]
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import assignors
 from assignors.registry import find_assignor
-from jobs.options import AssignOptions, AuditOptions, LandOptions, PageOptions, ReportOptions, StageOptions, WarehouseOptions
+from jobs.options import AssignOptions, AuditOptions, LandOptions, PageOptions, ReportOptions, StageOptions
+from jobs.runtime.arguments import LocationOptions
 from jobs.runtime.errors import PlatformError, UsageError
 from jobs.runtime.installation import own_archive, unpack_conf
 from jobs.runtime.locations import is_text, local_folder, masked, objection
@@ -44,7 +45,7 @@ def conf_folder() -> Path:
     raise PlatformError(f"no conf folder beside the program; looked in {', '.join(str(root) for root in roots)}")
 
 
-def load_settings(options: WarehouseOptions, folder: Path) -> Settings:
+def load_settings(options: LocationOptions, folder: Path) -> Settings:
     """Return the settings file with the flags on top.
 
     Raises:
@@ -109,7 +110,7 @@ def _beside(settings_file: Path, name: str) -> str:
     return name if "://" in name or Path(name).is_absolute() else str(settings_file.absolute().parent / name)
 
 
-def _report_flags(options: WarehouseOptions, settings: ReportSettings, warehouse: str) -> dict[str, Any]:
+def _report_flags(options: LocationOptions, settings: ReportSettings, warehouse: str) -> dict[str, Any]:
     """Return where the report's files go, as absolute paths, and which there are besides the page."""
     report = ReportOptions.of(options)
     # What assign writes goes where a report could: to a file of this machine.

@@ -7,6 +7,7 @@ Computes and audits Kafka consumer-group assignments. Commands (COMMAND --help t
   assign     snapshots -> what each assignor gives to each member
   audit      assignments -> movements, imbalance, findings
   report     tables -> one HTML page and a summary
+  what-if    a change to groups -> what each assignor would make of it; needs no Java
   maintain   tables -> drops old months, merges small files, removes files that nobody can be reading
   verify     tables -> what is wrong with their log, files and rows; changes nothing
 
