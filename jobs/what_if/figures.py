@@ -117,14 +117,14 @@ def _imbalance(generation: Generation, weights: _Weights) -> float | None:
 
 
 def cheapest(answers: Iterable[Answer], own: str) -> Answer | None:
-    """Return the answer that is as even as any and moves the fewest partitions; None without any outcome.
+    """Return the answer that is as even as any and stops the fewest partitions at once; None without any outcome.
 
-    Among equals the one counts that stops fewer partitions at once, then that of fewer rounds, then the group's own strategy.
+    Among equals the one counts that moves fewer partitions, then that of fewer rounds, then the group's own strategy.
     """
 
     def cost(answer: Answer) -> tuple[float, int, int, int, bool]:
         imbalance = answer.span(lambda loads: loads.imbalance)
         evenness = round(imbalance.high, 6) if imbalance is not None else 0.0
-        return evenness, answer.movements.high, answer.stopped.high, answer.rounds.high, answer.strategy != own
+        return evenness, answer.stopped.high, answer.movements.high, answer.rounds.high, answer.strategy != own
 
     return min((answer for answer in answers if answer.played is not None), key=cost, default=None)

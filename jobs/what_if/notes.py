@@ -24,6 +24,8 @@ def notes_on(subject: Subject, rehearsal: Rehearsal) -> Iterator[str]:
     yield from _too_many_members(problem)
     yield from _ignored_racks(problem, rehearsal.answers)
     yield from _newer_releases(subject, rehearsal.answers)
+    if rehearsal.changes.static_ids and all(member.group_instance_id for member in subject.stored.generation.problem.members):
+        yield "Every member has an instance id already."
     if not subject.stored.has_subscriptions:
         yield "The capture has no subscriptions: each member is taken to subscribe to all topics of the group."
     if problem.topics.keys() - subject.stored.generation.problem.topics.keys():

@@ -23,7 +23,7 @@ def steps_to(group: StoredGeneration, changes: Changes, strategy: str, threads: 
         yield f"Give topic {topic} {count} partitions: kafka-topics.sh --alter --topic {topic} --partitions {count}."
     if changes.subscribe is not None:
         yield f"Deploy members that subscribe to {', '.join(changes.subscribe)}."
-    if changes.static_ids:
+    if changes.static_ids and any(member.group_instance_id is None for member in group.generation.problem.members):
         yield "Set group.instance.id of each member, another one for each, and restart the members one after another."
     for pattern, rack in changes.rack.items():
         yield f"Set client.rack={rack} of the members {pattern}, and restart them one after another."

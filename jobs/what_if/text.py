@@ -116,7 +116,7 @@ def _price(answer: Answer) -> str:
     moves, stopped = answer.movements, answer.stopped
     moving = "nothing moves" if not moves.high else f"{_span(moves)} {'partition moves' if moves.high == 1 else 'partitions move'}"
     stopping = "none stops being read" if not stopped.high else f"at most {_span(stopped)} not read at once"
-    return f"as even as any, {moving}, {stopping}"
+    return f"as even as any, {stopping}, {moving}"
 
 
 def _deploy_lines(subject: Subject, deploy: Deploy) -> Iterator[str]:

@@ -32,6 +32,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         generation("broker", 10, split(3, 3), ORDERS, strategy="uniform", group_type="consumer"),
         generation("racked", 10, split(3, 3, rack="r1"), ORDERS, racks=[["r1"], ["r2"]] * 3),
         generation("evil\x1b[31m\u202e", 10, [member("a\u202e-1", ["t\x07"], {"t\x07": [0]}, client_id="\x1b")], {"t\x07": 1}),
+        generation("static", 10, [{**one, "group_instance_id": one["client_id"]} for one in split(3, 3)], ORDERS),
         generation("app", 10, split(3, 3), ORDERS, strategy="stream"),
         generation("gone", 10, [], {}),
         *(metadata("orders", seconds, [end, 0, 0, 0, 0, 0]) for seconds, end in ((5, 0), (20, 150))),
@@ -70,10 +71,24 @@ def test_first_line_is_now_and_each_strategy_has_one(ask: Any):
     assert found["sticky"][-3:] == ["2 (least 2)", "6", "1"]
 
 
-def test_cheapest_is_as_even_as_any_and_moves_least(ask: Any):
+def test_cheapest_is_as_even_as_any_and_stops_least(ask: Any):
     _, out, _ = ask("pair", "--add-members", "1")
-    assert "cheapest: cooperative-sticky: as even as any, 2 partitions move, at most 2 not read at once\n" in out
+    assert "cheapest: cooperative-sticky: as even as any, at most 2 not read at once, 2 partitions move\n" in out
     assert "to get to cooperative-sticky:\n  1. Start 1 member.\n" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        # One more rebalance moves nothing under range either, but stops all 6 partitions.
+        ("eager --strategies range,sticky,cooperative-sticky", "cooperative-sticky"),
+        # Both stop all 6 partitions. Range moves 3, since the new member is the first in order; 2 have to move.
+        ("eager --add-members 0a --strategies range,sticky", "sticky"),
+    ],
+)
+def test_cheapest_weighs_evenness_then_stops_then_moves(ask: Any, words: str, expected: str):
+    (document,) = json.loads(ask(*words.split(), "--json")[1])
+    assert document["scenarios"][0]["cheapest"] == expected
 
 
 def test_json_has_the_same_figures(ask: Any):
@@ -142,6 +157,23 @@ def test_static_ids_are_compared_with_the_next_deploy(ask: Any):
     assert "next deploy with instance ids: no rebalance, if each member is back within its session timeout (45 s)." in out
 
 
+def test_members_that_are_static_already_need_no_step(ask: Any):
+    _, out, _ = ask("static", "--static-ids")
+    assert "note: Every member has an instance id already." in out
+    assert "group.instance.id" not in out and "next deploy" not in out
+
+
+def test_assignor_that_the_release_has_not_got_is_played_by_the_newest(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    old = generation("old", 10, split(3, 3), ORDERS)
+    for row in old["generation_audits"]:
+        row["kafka_version"] = "2.3.1" if row["basis"] == "recomputed" else None
+    write_warehouse(tmp_path / "w", old)
+    assert cli.console_main(["what-if", "--warehouse", str(tmp_path / "w"), "old", "--add-members", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "note: cooperative-sticky is played by Kafka 4.4.0: clients such as the group's (2.3.1) do not have it.\n" in out
+    assert "sticky is played" not in out.replace("cooperative-sticky is played", "")
+
+
 def test_member_counts_are_a_curve(ask: Any):
     _, out, _ = ask("pair", "--members", "1..4", "--strategies", "cooperative-sticky")
     assert rows(out) == {
@@ -193,7 +225,7 @@ def test_mistakes_of_a_file_are_one_line(ask: Any, tmp_path: Path, text: str, me
         ("", "found no group, expected names, patterns or --all"),
         ("pair --all", "--all excludes names of groups"),
         ("pare", "group 'pare': not among the groups of the warehouse, the nearest names are 'pair'"),
-        ("zz*", "groups 'zz*': the pattern matches none of the 8 groups of the warehouse"),
+        ("zz*", "groups 'zz*': the pattern matches none of the 9 groups of the warehouse"),
         ("gone", "group 'gone' of cluster 'c': found no settled generation with members"),
         ("pair --cluster-id d", "cluster 'd': found no group of it"),
         ("app", "group 'app': Kafka Streams deals out tasks"),
@@ -215,7 +247,7 @@ def test_what_cannot_be_answered_is_one_line_and_exit_code_2(ask: Any, words: st
 
 def test_groups_that_cannot_be_played_are_lines_among_others(ask: Any):
     code, out, err = ask("--all", "--strategies", "sticky")
-    assert (code, err, out.count("\nnow ")) == (0, "", 6)
+    assert (code, err, out.count("\nnow ")) == (0, "", 7)
     assert out.endswith(
         "\nnot played: group 'app': Kafka Streams deals out tasks, found strategy 'stream', expected an assignor of partitions\n"
     )
