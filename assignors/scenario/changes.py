@@ -151,10 +151,6 @@ def _with_racks(members: tuple[Member, ...], racks: Mapping[str, str]) -> tuple[
 
 
 def _grown(topics: Mapping[str, Topic], members: Sequence[Member], counts: Mapping[str, int]) -> dict[str, Topic]:
-    """Return the topics with other partition counts.
-
-    Nobody knows where the replicas of new partitions will be. They are taken to repeat those of the first partitions.
-    """
     grown = dict(topics)
     subscribed = {name for member in members for name in member.topics}
     for name, count in counts.items():
@@ -163,10 +159,21 @@ def _grown(topics: Mapping[str, Topic], members: Sequence[Member], counts: Mappi
             raise ValueError(f"partitions of topic {name!r}: found no member that subscribes to it, expected a topic of the group")
         if count < (topic.partition_count or 0):
             raise ValueError(f"partitions of topic {name!r}: found {count}, expected at least the {topic.partition_count} that there are")
-        racks = topic.partition_racks
-        repeated = tuple(racks[partition % len(racks)] for partition in range(count)) if racks else None
-        grown[name] = replace(topic, partition_count=count, partition_racks=repeated)
+        grown[name] = with_partition_count(topic, count)
     return grown
+
+
+def with_partition_count(topic: Topic, count: int) -> Topic:
+    """Return the topic with another partition count.
+
+    Nobody knows where the replicas of new partitions will be. They are taken to repeat those of the first partitions.
+
+    >>> with_partition_count(Topic(2, (("r1",), ("r2",))), 3).partition_racks
+    (('r1',), ('r2',), ('r1',))
+    """
+    racks = topic.partition_racks
+    repeated = tuple(racks[partition % len(racks)] for partition in range(count)) if racks else None
+    return replace(topic, partition_count=count, partition_racks=repeated)
 
 
 def _matches(member: Member, pattern: str) -> bool:

@@ -46,7 +46,7 @@ def rebalanced(changed: Changed, kafka_version: str) -> Iterator[PlayedStep]:
     is_cooperative = changed.strategy in COOPERATIVE
     before, withheld = changed.before, _NOTHING
     for call in range(MOST_CALLS):
-        problem = _claiming_what_is_held(changed, before)
+        problem = claiming_what_is_held(changed, before)
         assignment = assign(changed.strategy, problem, kafka_version=kafka_version)
         after = Generation(before.generation + 1, changed.strategy, problem, assignment)
         difference = diff_generations(Comparison(before, after), withheld, is_follow_up=call > 0)
@@ -69,7 +69,7 @@ def reconciled(changed: Changed, kafka_version: str) -> Iterator[PlayedStep]:
     A member that has to revoke gets nothing new before it has done so. Others get at once what no member of the group still holds.
     """
     before, withheld = changed.before, _NOTHING
-    problem = _claiming_what_is_held(changed, before)
+    problem = claiming_what_is_held(changed, before)
     given = assign(changed.strategy, problem, kafka_version=kafka_version)
     target = {member.member_id: given.get(member.member_id, ()) for member in problem.members}  # of no topics there is no target at all
     is_reached = False
@@ -80,13 +80,14 @@ def reconciled(changed: Changed, kafka_version: str) -> Iterator[PlayedStep]:
         yield PlayedStep(after, difference, difference.cooperative_revocation_count, _stopped(before, after))
         is_reached = after.assignment == target
         before, withheld = after, difference.withheld
-        problem = _claiming_what_is_held(changed, before)
+        problem = claiming_what_is_held(changed, before)
 
 
 _NOTHING: Withheld = {}
 
 
-def _claiming_what_is_held(changed: Changed, before: Generation) -> GroupProblem:
+def claiming_what_is_held(changed: Changed, before: Generation) -> GroupProblem:
+    """Return the problem in which members that stay claim what they have in a generation."""
     held = held_by_owner(before.problem.members, dict(before.assignment))
     return claiming(changed.strategy, changed.problem, held, before.generation)
 
