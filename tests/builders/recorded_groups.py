@@ -12,10 +12,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from assignors import Assignment, GroupProblem, Member, Topic, TopicPartition
+from assignors.audit.passages import participants_of
+from assignors.audit.triggers import Evidence
 from assignors.generation.generation import Generation
 from assignors.replay.replay import Replay
 from assignors.replay.steps import Snapshot, State, Step
-from assignors.replay.topic_metadata import ClusterLooks, TopicRun
+from assignors.replay.topic_metadata import ClusterLooks, ResolvedTopic, TopicRun
 from jobs.decoders.cluster_metadata import decode_line
 from jobs.decoders.consumer_group_replay import Record, fold
 from jobs.decoders.consumer_offsets import decode_record
@@ -41,6 +43,36 @@ class RecordedStep:
     observed_at_ms: int
     leader_client: str | None
     is_consumer_protocol: bool
+
+    def generation(self) -> Generation:
+        """Return the generation as scenarios take it: its members, the topics that existed, and what was given."""
+        snapshot = self.step.snapshot
+        topics = {
+            one.topic: Topic(one.partition_count, one.partition_racks, one.topic_id) for one in self.step.topics if one.partition_count
+        }
+        return Generation(snapshot.generation, snapshot.strategy or "", GroupProblem(topics, snapshot.members), snapshot.assigned)
+
+    def evidence(self) -> Evidence:
+        """Return what the generation shows of its causes."""
+        snapshot = self.step.snapshot
+        return Evidence(
+            snapshot.generation,
+            self.observed_at_ms,
+            self.is_consumer_protocol,
+            snapshot.is_conversion,
+            snapshot.is_poll,
+            self.step.is_follow_up,
+            snapshot.has_subscriptions,
+            snapshot.strategy,
+            participants_of(snapshot),
+            {one.topic: _topic(one) for one in self.step.topics if not one.is_uncertain},
+            self.step.is_rewrite,
+        )
+
+
+def _topic(resolved: ResolvedTopic) -> Topic:
+    known = (resolved.partition_count, resolved.partition_racks, resolved.topic_id)
+    return Topic(*known) if resolved.partition_count else Topic(0)
 
 
 @dataclass(frozen=True)
@@ -163,10 +195,3 @@ def assigned_of(row: SnapshotRow) -> Assignment:
 def flat(entries: Iterable[TopicPartitions]) -> tuple[TopicPartition, ...]:
     """Return the partitions of entries, one by one."""
     return tuple((entry["topic"], number) for entry in entries for number in entry["partitions"])
-
-
-def generation_of(step: Step) -> Generation:
-    """Return a recorded generation as scenarios take it: its members, the topics that existed, and what was given."""
-    snapshot = step.snapshot
-    topics = {one.topic: Topic(one.partition_count, one.partition_racks, one.topic_id) for one in step.topics if one.partition_count}
-    return Generation(snapshot.generation, snapshot.strategy or "", GroupProblem(topics, snapshot.members), snapshot.assigned)

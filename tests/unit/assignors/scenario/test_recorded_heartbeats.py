@@ -18,7 +18,7 @@ from assignors.scenario.rounds import PlayedStep, reconciled
 from schemas.wire import VALUE_DECODERS, decode_key
 from schemas.wire.consumer_group import TopicIdPartitions
 from schemas.wire.keys import CURRENT
-from tests.builders.recorded_groups import Recording, generation_of, read_recording
+from tests.builders.recorded_groups import Recording, read_recording
 
 STABLE, UNREVOKED = 0, 1
 BROKER = "4.3.1"
@@ -55,8 +55,8 @@ class TargetChange:
 def changes(recording: Recording) -> Iterator[TargetChange]:
     """Yield the recorded changes that begin and end with every member at its target."""
     for group_id, records in recording.group_records.items():
-        steps = [one.step for one in recording.steps[group_id] if one.is_consumer_protocol and one.step.snapshot.members]
-        ends = [*(step.snapshot.position for step in steps[1:]), records[-1].offset + 1]
+        steps = [one for one in recording.steps[group_id] if one.is_consumer_protocol and one.step.snapshot.members]
+        ends = [*(one.step.snapshot.position for one in steps[1:]), records[-1].offset + 1]
         heartbeats = []
         for record in records:
             key = decode_key(record.key)
@@ -65,15 +65,14 @@ def changes(recording: Recording) -> Iterator[TargetChange]:
                 held, revoking = (sets(part, recording.topic_names) for part in (content.assigned, content.pending_revocation))
                 heartbeats.append((record.offset, Heartbeat(key.member_id or "", content.state, held, revoking)))
         for (before, after), end in zip(pairwise(steps), ends[1:], strict=True):
-            target, earlier = as_sets(after.snapshot.assigned), as_sets(before.snapshot.assigned)
-            is_settled = all(set(one.owned) == earlier.get(one.member_id, set()) for one in after.snapshot.members)
-            of_change = tuple(
-                beat for offset, beat in heartbeats if after.snapshot.position < offset < end and beat.member_id in target
-            )  # one that joins later has no part in this target
+            snapshot = after.step.snapshot
+            target, earlier = as_sets(snapshot.assigned), as_sets(before.step.snapshot.assigned)
+            is_settled = all(set(one.owned) == earlier.get(one.member_id, set()) for one in snapshot.members)
+            # One that joins later has no part in this target.
+            of_change = tuple(beat for offset, beat in heartbeats if snapshot.position < offset < end and beat.member_id in target)
             last = earlier | {beat.member_id: set(beat.assigned) for beat in of_change}
             if is_settled and all(last.get(member_id, set()) == wanted for member_id, wanted in target.items()):
-                name = f"{group_id} {after.snapshot.generation}"
-                yield TargetChange(name, generation_of(before), generation_of(after), of_change)
+                yield TargetChange(f"{group_id} {snapshot.generation}", before.generation(), after.generation(), of_change)
 
 
 def sets(entries: tuple[TopicIdPartitions, ...], names: dict[str, str]) -> frozenset[TopicPartition]:
