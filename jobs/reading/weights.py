@@ -95,7 +95,7 @@ def _lag(commits: Iterable[StoredRow], seen: _Seen) -> int | None:
     """
     before = (row for row in commits if row["observed_at"] <= seen.observed_at)
     last = max(before, key=lambda row: (int(row["position"]), row["observed_at"]), default=None)
-    if last is None or last["is_deleted"] or last["committed_offset"] is None or seen.end_offset is None:
+    if last is None or last["committed_offset"] is None or seen.end_offset is None:
         return None
     if None not in (last["topic_id"], seen.topic_id) and last["topic_id"] != seen.topic_id:
         return None
@@ -143,7 +143,7 @@ def _seen(tables: PublishedTables, topics: set[_TopicKey], times: set[datetime])
 def _commits(tables: PublishedTables, groups: Iterable[StoredGeneration]) -> dict[GroupKey, list[StoredRow]]:
     columns = (
         *("cluster_id", "group_id", "topic", "partition", "position", "observed_at"),
-        *("topic_id", "committed_offset", "is_deleted"),
+        *("topic_id", "committed_offset"),
     )
     commits: dict[GroupKey, list[StoredRow]] = defaultdict(list)
     for row in tables.rows("offset_snapshots", columns, {"group_id": {group.key.group_id for group in groups}}):

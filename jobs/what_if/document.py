@@ -57,6 +57,7 @@ def _strategy(subject: Subject, rehearsal: Rehearsal, answer: Answer) -> Documen
     return {
         "strategy": answer.strategy,
         "refusal": None,
+        "kafka_version": answer.release,
         "loads": {name: _ends(answer, name) for name in Loads.__dataclass_fields__},
         "movement_count": asdict(answer.movements),
         "least_movement_count": least.count if least is not None else None,

@@ -10,16 +10,28 @@ from typing import Any
 import pytest
 
 from jobs import cli
-from tests.builders.published_warehouse import commit, generation, member, metadata, write_warehouse
+from tests.builders.published_warehouse import Row, commit, generation, member, metadata, write_warehouse
 
 ORDERS = {"orders": 6}
 
 
-def split(*sizes: int, names: str = "abcdefgh", **other: Any) -> list[dict[str, Any]]:
+def split(*sizes: int, names: str = "abcdefgh", **other: Any) -> list[Row]:
     """Return members that share the partitions of ``orders`` in this way."""
     starts = [sum(sizes[:number]) for number in range(len(sizes))]
     given = zip(names, starts, sizes, strict=False)
     return [member(f"{name}-1", ["orders"], {"orders": range(start, start + size)}, **other) for name, start, size in given]
+
+
+def of_release(release: str, part: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """Return a generation that the audit recomputed with another release."""
+    audits = [{**row, "kafka_version": release} if row["basis"] == "recomputed" else row for row in part["generation_audits"]]
+    return {**part, "generation_audits": audits}
+
+
+def by_range() -> list[Row]:
+    """Return three members that share topics ``t`` and ``u`` of 8 partitions as the range assignor does."""
+    shares = {"a-1": range(3), "b-1": range(3, 6), "c-1": range(6, 8)}
+    return [member(name, "tu", {"t": numbers, "u": numbers}) for name, numbers in shares.items()]
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +41,17 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         generation("pair", 10, split(3, 3), ORDERS, strategy="cooperative-sticky", leader_client="java"),
         generation("eager", 10, split(3, 3), ORDERS, leader_client="java"),
         generation("rdk", 10, split(3, 3), ORDERS, leader_client="librdkafka"),
-        generation("broker", 10, split(3, 3), ORDERS, strategy="uniform", group_type="consumer"),
+        of_release("4.0.0", generation("broker", 10, split(3, 3), ORDERS, strategy="uniform", group_type="consumer")),
         generation("racked", 10, split(3, 3, rack="r1"), ORDERS, racks=[["r1"], ["r2"]] * 3),
         generation("evil\x1b[31m\u202e", 10, [member("a\u202e-1", ["t\x07"], {"t\x07": [0]}, client_id="\x1b")], {"t\x07": 1}),
         generation("static", 10, [{**one, "group_instance_id": one["client_id"]} for one in split(3, 3)], ORDERS),
+        generation(
+            "uneven", 10, [member("a-1", "tu", {"t": [0, 1], "u": [0, 1]}), member("b-1", "tu", {"t": [2], "u": [2]})], {"t": 3, "u": 3}
+        ),
+        generation("wide", 10, by_range(), {"t": 8, "u": 8}),
         generation("app", 10, split(3, 3), ORDERS, strategy="stream"),
         generation("gone", 10, [], {}),
+        *(metadata(topic, seconds, [end] * 3) for topic in "tu" for seconds, end in ((5, 0), (20, 150))),
         *(metadata("orders", seconds, [end, 0, 0, 0, 0, 0]) for seconds, end in ((5, 0), (20, 150))),
         commit("eager", "orders", 0, 12, 50),
         commit("eager", "orders", 1, 12, 0),
@@ -82,6 +99,13 @@ def test_cheapest_is_as_even_as_any_and_stops_least(ask: Any):
     [
         # One more rebalance moves nothing under range either, but stops all 6 partitions.
         ("eager --strategies range,sticky,cooperative-sticky", "cooperative-sticky"),
+        # Range moves nothing of 6, 6, 4, but stops all 16 partitions. 6, 5, 5 is as even: one member has 6 either way.
+        ("wide --strategies range,cooperative-sticky", "cooperative-sticky"),
+        # Range leaves 4 and 2. Sticky moves one partition, and both then have 3.
+        ("uneven --strategies range,sticky", "sticky"),
+        # Both move 2 and stop 2 in 2 rounds: the group's own assignor counts.
+        ("broker --add-members 1 --strategies cooperative-sticky,uniform", "uniform"),
+        ("pair --add-members 1 --strategies uniform,cooperative-sticky", "cooperative-sticky"),
         # Both stop all 6 partitions. Range moves 3, since the new member is the first in order; 2 have to move.
         ("eager --add-members 0a --strategies range,sticky", "sticky"),
     ],
@@ -107,6 +131,14 @@ def test_loads_are_by_lag_and_rate_where_they_are_known(ask: Any):
     assert rows(out)["now"][:5] == ["2", "3", "1.00", "2.00", "2.00"]
     assert "note: orders-0 alone brings 100% of the records: one member reads it" in out
     assert "note: orders-0 alone has 100% of the lag" in out
+    assert "alone" not in ask("uneven")[1]
+
+
+@pytest.mark.parametrize(("group", "releases"), [("eager", ["3.7.0", "4.4.0"]), ("broker", ["4.4.0", "4.0.0"])])
+def test_release_of_the_group_is_that_of_its_kind(ask: Any, group: str, releases: list[str]):
+    """The release that the audit recomputed with is one of clients, or one of brokers."""
+    (document,) = json.loads(ask(group, "--strategies", "range,uniform", "--json")[1])
+    assert [one["kafka_version"] for one in document["scenarios"][0]["strategies"]] == releases
 
 
 def test_more_members_than_partitions_is_an_answer(ask: Any):
@@ -157,6 +189,13 @@ def test_static_ids_are_compared_with_the_next_deploy(ask: Any):
     assert "next deploy with instance ids: no rebalance, if each member is back within its session timeout (45 s)." in out
 
 
+def test_deploy_counts_the_rebalances_of_a_hand_over(ask: Any):
+    """Each restart of a cooperative member: one rebalance when it leaves, and two when it is back."""
+    (document,) = json.loads(ask("pair", "--static-ids", "--json")[1])
+    expected = {"restart_count": 2, "rebalance_count": 6, "movement_count": 12, "longest_session_ms": 45_000}
+    assert {name: document["deploy"][name] for name in expected} == expected
+
+
 def test_members_that_are_static_already_need_no_step(ask: Any):
     _, out, _ = ask("static", "--static-ids")
     assert "note: Every member has an instance id already." in out
@@ -164,10 +203,7 @@ def test_members_that_are_static_already_need_no_step(ask: Any):
 
 
 def test_assignor_that_the_release_has_not_got_is_played_by_the_newest(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    old = generation("old", 10, split(3, 3), ORDERS)
-    for row in old["generation_audits"]:
-        row["kafka_version"] = "2.3.1" if row["basis"] == "recomputed" else None
-    write_warehouse(tmp_path / "w", old)
+    write_warehouse(tmp_path / "w", of_release("2.3.1", generation("old", 10, split(3, 3), ORDERS)))
     assert cli.console_main(["what-if", "--warehouse", str(tmp_path / "w"), "old", "--add-members", "1"]) == 0
     out = capsys.readouterr().out
     assert "note: cooperative-sticky is played by Kafka 4.4.0: clients such as the group's (2.3.1) do not have it.\n" in out
@@ -225,7 +261,7 @@ def test_mistakes_of_a_file_are_one_line(ask: Any, tmp_path: Path, text: str, me
         ("", "found no group, expected names, patterns or --all"),
         ("pair --all", "--all excludes names of groups"),
         ("pare", "group 'pare': not among the groups of the warehouse, the nearest names are 'pair'"),
-        ("zz*", "groups 'zz*': the pattern matches none of the 9 groups of the warehouse"),
+        ("zz*", "groups 'zz*': the pattern matches none of the 11 groups of the warehouse"),
         ("gone", "group 'gone' of cluster 'c': found no settled generation with members"),
         ("pair --cluster-id d", "cluster 'd': found no group of it"),
         ("app", "group 'app': Kafka Streams deals out tasks"),
@@ -247,10 +283,18 @@ def test_what_cannot_be_answered_is_one_line_and_exit_code_2(ask: Any, words: st
 
 def test_groups_that_cannot_be_played_are_lines_among_others(ask: Any):
     code, out, err = ask("--all", "--strategies", "sticky")
-    assert (code, err, out.count("\nnow ")) == (0, "", 7)
+    assert (code, err, out.count("\nnow ")) == (0, "", 9)
     assert out.endswith(
         "\nnot played: group 'app': Kafka Streams deals out tasks, found strategy 'stream', expected an assignor of partitions\n"
     )
+
+
+def test_names_of_scenarios_are_escaped(ask: Any, tmp_path: Path):
+    path = tmp_path / "s.yaml"
+    path.write_text('"x\\e": {}\n')
+    _, out, _ = ask("pair", "--scenario", str(path))
+    assert [char for char in out if not char.isprintable() and char != "\n"] == []
+    assert list(rows(out))[1] == "x\\x1b: range"
 
 
 @pytest.mark.parametrize("words", [["--static-ids"], ["--members", "1..2"], ["--add-members", "n\x1b"]])
