@@ -38,11 +38,11 @@ class Changes(BaseModel):
     add_members: int | tuple[str, ...] = 0
     remove_members: int | str = 0
     partitions: dict[str, int] = Field(default_factory=dict)
-    subscribe: tuple[str, ...] | None = None
+    subscribe: tuple[str, ...] | None = Field(default=None, min_length=1)
     static_ids: bool = False
     rack: dict[str, str] = Field(default_factory=dict)
     protocol: str | None = None
-    strategies: tuple[str, ...] | None = None
+    strategies: tuple[str, ...] | None = Field(default=None, min_length=1)
 
 
 CHANGES = tuple(name for name in Changes.model_fields if name != "strategies")

@@ -42,9 +42,17 @@ def positive_count(text: str) -> int:
     return int(text)
 
 
+def some_names(text: str) -> tuple[str, ...]:
+    """Return names that commas separate, at least one."""
+    found = names(text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"expected names separated by commas, found {text[:50]!r}")
+    return found
+
+
 def count_or_names(text: str) -> int | tuple[str, ...]:
     """Return a count, or names that commas separate."""
-    return count(text) if _is_number(text) else names(text)
+    return count(text) if _is_number(text) else some_names(text)
 
 
 def count_or_pattern(text: str) -> int | str:
@@ -104,7 +112,7 @@ class WhatIfOptions(LocationOptions):
     protocol: str | None = option(choices=("classic", "consumer"), help="the rebalance protocol afterwards; consumer is KIP-848")
     scenario: Path | None = option(type=Path, metavar="FILE", help="named scenarios in YAML, shown side by side, instead of these changes")
     strategies: tuple[str, ...] | None = option(
-        type=names, metavar="LIST", help="assignors to compare (default: range, roundrobin, sticky, cooperative-sticky and uniform)"
+        type=some_names, metavar="LIST", help="assignors to compare (default: range, roundrobin, sticky, cooperative-sticky and uniform)"
     )
     members: tuple[int, int] | None = option(
         type=count_range, metavar="FROM..TO", help="compare these member counts instead of one change, and say which one divides well"

@@ -241,6 +241,8 @@ def test_scenarios_of_a_file_are_side_by_side(ask: Any, tmp_path: Path):
     [
         ("more: {ad_members: 2}", "scenario 'more': unknown key 'ad_members': did you mean 'add_members'?"),
         ("more: {partitions: {orders: x}}", "scenario 'more': partitions.orders: "),
+        ("more: {strategies: []}", "scenario 'more': strategies: "),
+        ("more: {subscribe: []}", "scenario 'more': subscribe: "),
         ("- more", "expected names of scenarios, each with its changes, found list"),
         ("", "expected names of scenarios, each with its changes, found nothing"),
         ("more: &a {}\nless: *a", "line 2: found the alias *a, expected the value itself"),
