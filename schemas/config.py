@@ -162,7 +162,7 @@ def _explain(mistake: Any, model: type[BaseModel]) -> str:
     key = ".".join(str(part) for part in mistake["loc"])
     if mistake["type"] == "extra_forbidden":
         return f"unknown key {key!r}{_near_miss(mistake['loc'], model)}"
-    return f"{key}: {mistake['msg']}, found {_shown(mistake['input'])}"
+    return f"{f'{key}: ' if key else ''}{mistake['msg']}, found {_shown(mistake['input'])}"
 
 
 def _shown(value: Any) -> str:

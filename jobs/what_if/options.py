@@ -103,7 +103,7 @@ class WhatIfOptions(LocationOptions):
         (), type=_pairs("TOPIC=COUNT", positive_count), metavar="TOPIC=N,...", help="partition counts of topics afterwards"
     )
     subscribe: tuple[str, ...] | None = option(
-        type=names, metavar="TOPIC,...", help="the topics that every member subscribes to afterwards"
+        type=some_names, metavar="TOPIC,...", help="the topics that every member subscribes to afterwards"
     )
     static_ids: bool = option(False, action="store_true", help="every member gets a group.instance.id")
     rack: tuple[tuple[str, str], ...] = option(
