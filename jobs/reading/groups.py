@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from assignors.generation.generation import Generation
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
-from jobs.reading.published import PublishedTables, StoredRow
+from jobs.reading.published import Filter, PublishedTables, StoredRow
 from jobs.runtime.errors import UsageError
 from jobs.runtime.locations import on_one_line
+from schemas.keys import GROUP_KEY
 from schemas.vocabulary import Basis, GroupType
 from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
 
@@ -37,11 +38,13 @@ class Client:
 
     Attributes:
         session_timeout_ms: how long the coordinator waits for a heartbeat of the member.
+        subscription_version: in which the member writes its subscription: 3 from Java 3.5 on.
     """
 
     client_id: str | None
     client_host: str | None
     session_timeout_ms: int | None
+    subscription_version: int | None = None
 
 
 @dataclass(frozen=True)
@@ -90,37 +93,71 @@ def read_groups(
         UsageError: a name or pattern fits no group, or no group chosen has such a generation.
         WarehouseDamagedError: a table cannot be read.
     """
-    audits = _choose(tables, names, every_group, cluster_id)
+    chosen = find_groups(tables, names, every_group=every_group, cluster_id=cluster_id)
+    audits = _audits(tables, None if every_group else {key.group_id for key in chosen}, cluster_id)
+    audits = {key: audits[key] for key in chosen}
     newest = {key: row for key, rows in audits.items() if (row := _newest_settled(rows)) is not None}
     for key, rows in audits.items():
         if key.group_id in names and key not in newest:
             raise UsageError(f"group {_shown(key.group_id)} of cluster {_shown(key.cluster_id)}: {_without_members(rows)}")
     if not newest:
         raise UsageError(f"groups {_listed(names) or 'of the warehouse'}: none has a settled generation with members")
-    snapshots, topics = _snapshots(tables, newest), _topics(tables, newest.values())
+    snapshots, topics = _snapshots(tables, newest), read_topics(tables, newest.values())
     ended = _ended(tables, audits)
     return [_stored(key, newest[key], audits[key], snapshots[key], topics, ended.get(key)) for key in sorted(newest) if key in snapshots]
 
 
-def _choose(tables: PublishedTables, names: Sequence[str], every_group: bool, cluster_id: str | None) -> dict[GroupKey, list[StoredRow]]:
-    """Return the observed and recomputed audits of the groups that are asked for, by group."""
-    wanted = None if every_group or any(sign in name for name in names for sign in PATTERN_SIGNS) else names
-    audits = _audits(tables, wanted, cluster_id)
+def find_groups(
+    tables: PublishedTables, names: Sequence[str], *, every_group: bool = False, cluster_id: str | None = None
+) -> dict[GroupKey, int]:
+    """Return the groups that are asked for, by cluster and name, each with how many generations of it are stored.
+
+    Args:
+        names, every_group, cluster_id: see ``read_groups``.
+
+    Raises:
+        UsageError: a name or pattern fits no group, or there is no group at all.
+        WarehouseDamagedError: a table cannot be read.
+    """
+    is_by_name = not every_group and not any(sign in name for name in names for sign in PATTERN_SIGNS)
+    counts = _generation_counts(tables, names if is_by_name else None, cluster_id)
     if every_group:
-        chosen = set(audits)
+        chosen = set(counts)
         if not chosen:
             raise UsageError(f"{_all_groups(cluster_id)}: found none, expected at least one; look at what has landed with `report`")
     else:
-        chosen = {key for name in names for key in _matching(name, audits, tables, cluster_id)}
-    return {key: rows for key, rows in audits.items() if key in chosen}
+        chosen = {key for name in names for key in _matching(name, counts, tables, cluster_id)}
+    return {key: counts[key] for key in sorted(chosen)}
+
+
+def in_batches(groups: Mapping[GroupKey, int], most: int) -> Iterator[list[GroupKey]]:
+    """Yield groups in their order, together so many that their counts are at most ``most``; a larger group comes alone."""
+    batch: list[GroupKey] = []
+    total = 0
+    for key, count in groups.items():
+        if batch and total + count > most:
+            yield batch
+            batch, total = [], 0
+        batch.append(key)
+        total += count
+    if batch:
+        yield batch
+
+
+def _generation_counts(tables: PublishedTables, names: Collection[str] | None, cluster_id: str | None) -> dict[GroupKey, int]:
+    wanted = {"basis": [str(Basis.OBSERVED)], **_of(names, cluster_id)}
+    return {GroupKey(*key): count for key, count in tables.counts("generation_audits", GROUP_KEY, wanted).items()}
+
+
+def _of(names: Collection[str] | None, cluster_id: str | None) -> dict[str, Collection[str]]:
+    """Return the filter of groups by name and cluster; None for all."""
+    by_name = {} if names is None else {"group_id": names}
+    return by_name if cluster_id is None else {**by_name, "cluster_id": [cluster_id]}
 
 
 def _audits(tables: PublishedTables, names: Collection[str] | None, cluster_id: str | None) -> dict[GroupKey, list[StoredRow]]:
-    wanted: dict[str, Collection[str]] = {"basis": [str(Basis.OBSERVED), str(Basis.RECOMPUTED)]}
-    if names is not None:
-        wanted["group_id"] = names
-    if cluster_id is not None:
-        wanted["cluster_id"] = [cluster_id]
+    """Return the observed and recomputed audits of groups."""
+    wanted: Filter = {"basis": [str(Basis.OBSERVED), str(Basis.RECOMPUTED)], **_of(names, cluster_id)}
     columns = ("cluster_id", "group_id", "position", "observed_at", "basis", "is_settled", "member_count", "topics_hash", "kafka_version")
     by_group: dict[GroupKey, list[StoredRow]] = defaultdict(list)
     for row in tables.rows("generation_audits", columns, wanted):
@@ -133,11 +170,11 @@ def _matching(name: str, keys: Iterable[GroupKey], tables: PublishedTables, clus
     found = exact or {key for key in keys if fnmatchcase(key.group_id, name)}
     if found:
         return found
-    known = _audits(tables, None, cluster_id)
+    known = _generation_counts(tables, None, cluster_id)
     if any(sign in name for sign in PATTERN_SIGNS):
         raise UsageError(f"groups {_shown(name)}: the pattern matches none of the {len(known)} groups{_of_cluster(cluster_id)}")
     if cluster_id is not None and not known:
-        clusters = {key.cluster_id for key in _audits(tables, None, None)}
+        clusters = {key.cluster_id for key in _generation_counts(tables, None, None)}
         raise UsageError(f"cluster {_shown(cluster_id)}: found no group of it, {_nearest(cluster_id, clusters)}")
     raise UsageError(
         f"group {_shown(name)}: not among the groups{_of_cluster(cluster_id)}, {_nearest(name, {key.group_id for key in known})}"
@@ -170,8 +207,12 @@ def _snapshots(tables: PublishedTables, newest: Mapping[GroupKey, StoredRow]) ->
     return {key: row for key, row in rows if key in newest and row["position"] == newest[key]["position"]}
 
 
-def _topics(tables: PublishedTables, audits: Iterable[StoredRow]) -> dict[tuple[str, str], list[StoredRow]]:
-    """Return the topics of generations by cluster and ``topics_hash``."""
+def read_topics(tables: PublishedTables, audits: Iterable[StoredRow]) -> dict[tuple[str, str], list[StoredRow]]:
+    """Return the topics of generations by cluster and ``topics_hash``.
+
+    Args:
+        audits: rows of ``generation_audits`` with their ``topics_hash``.
+    """
     wanted = {"topics_hash": {row["topics_hash"] for row in audits} - {None}}
     rows = tables.rows("generation_topics", ("cluster_id", "topics_hash", "topics"), wanted)
     return {(row["cluster_id"], row["topics_hash"]): row["topics"] for row in rows}
@@ -200,14 +241,7 @@ def _stored(
     observed = sorted((row for row in audits if row["basis"] == Basis.OBSERVED), key=lambda row: int(row["position"]))
     later = [row for row in observed if row["position"] > audit["position"]]
     recomputed = (row for row in audits if row["basis"] == Basis.RECOMPUTED and row["position"] == audit["position"])
-    topics = {
-        topic["topic"]: Topic(topic["partition_count"], _racks(topic["partition_racks"]), topic["topic_id"])
-        for topic in topics_by_hash.get((key.cluster_id, audit["topics_hash"]), ())
-        if topic["partition_count"]
-    }
     members = snapshot["members"]
-    problem = GroupProblem(topics, tuple(map(_member, members)))
-    assignment = {member["member_id"]: _partitions(member["assigned"]) for member in members}
     return StoredGeneration(
         key=key,
         observed_at=audit["observed_at"],
@@ -215,12 +249,28 @@ def _stored(
         empty_since=_empty_since(later),
         ended_at=ended_at,
         is_consumer_protocol=snapshot["group_type"] == GroupType.CONSUMER,
-        generation=Generation(snapshot["generation"], snapshot["strategy"] or "", problem, assignment),
-        clients={one["member_id"]: Client(one["client_id"], one["client_host"], one["session_timeout_ms"]) for one in members},
+        generation=stored_generation(snapshot, topics_by_hash.get((key.cluster_id, audit["topics_hash"]), ())),
+        clients={one["member_id"]: _client(one) for one in members},
         leader_client=snapshot["leader_client"],
         kafka_version=next((row["kafka_version"] for row in recomputed), None),
         has_subscriptions=snapshot["has_subscriptions"] is not False,
     )
+
+
+def stored_generation(snapshot: StoredRow, topics: Iterable[StoredRow]) -> Generation:
+    """Return the generation of a row of ``subscription_snapshots``.
+
+    Args:
+        topics: those of its ``topics_hash``; one without partitions does not exist.
+    """
+    known = {
+        topic["topic"]: Topic(topic["partition_count"], _racks(topic["partition_racks"]), topic["topic_id"])
+        for topic in topics
+        if topic["partition_count"]
+    }
+    members = snapshot["members"]
+    assignment = {member["member_id"]: _partitions(member["assigned"]) for member in members}
+    return Generation(snapshot["generation"], snapshot["strategy"] or "", GroupProblem(known, tuple(map(_member, members))), assignment)
 
 
 def _empty_since(later: Sequence[StoredRow]) -> datetime | None:
@@ -243,6 +293,10 @@ def _member(row: StoredRow) -> Member:
         row["owned_generation"],
         row["user_data"],
     )
+
+
+def _client(row: StoredRow) -> Client:
+    return Client(row["client_id"], row["client_host"], row["session_timeout_ms"], row["subscription_version"])
 
 
 def _partitions(entries: Iterable[StoredRow] | None) -> tuple[TopicPartition, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -43,26 +44,45 @@ class PublishedTables:
     run_id: str
     versions: Mapping[str, int]
 
-    def rows(self, table: str, columns: Sequence[str], wanted: Filter | None = None) -> list[StoredRow]:
+    def rows(self, table: str, columns: Sequence[str], wanted: Filter | None = None, since: datetime | None = None) -> list[StoredRow]:
         """Return rows of a table, in no order; none of a table that the run did not know.
 
         Args:
             columns: what each row has. A column that an older contract lacks is None.
             wanted: pushed down, so that files and row groups without such values are not read.
+            since: the earliest ``observed_at``, pushed down too; None for all times.
 
         Raises:
             WarehouseDamagedError: the log or a file of the table cannot be read.
         """
-        if table not in self.versions:
-            return []
         try:
-            dataset = DeltaTable(self.folder / table, version=self.versions[table]).to_pyarrow_dataset()
-            known = [name for name in columns if name in dataset.schema.names]
-            found: list[StoredRow] = dataset.to_table(columns=known, filter=_expression(wanted or {})).to_pylist()
+            table_of_rows = self._read(table, columns, wanted, since)
+            found: list[StoredRow] = table_of_rows.to_pylist() if table_of_rows is not None else []
         except _READ_ERRORS as error:
             raise _damaged(self.folder, table, error) from error
-        absent = dict.fromkeys(set(columns).difference(known))
+        absent = dict.fromkeys(set(columns).difference(found[0])) if found else {}
         return [{**row, **absent} for row in found] if absent else found
+
+    def counts(self, table: str, columns: Sequence[str], wanted: Filter | None = None) -> dict[tuple[Any, ...], int]:
+        """Return how many rows have each combination of values of these columns. No row becomes a Python object.
+
+        Raises:
+            WarehouseDamagedError: the log or a file of the table cannot be read.
+        """
+        try:
+            read = self._read(table, columns, wanted)
+            counted = read.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist() if read is not None else []
+        except _READ_ERRORS as error:
+            raise _damaged(self.folder, table, error) from error
+        return {tuple(row[name] for name in columns): row["count_all"] for row in counted}
+
+    def _read(self, table: str, columns: Sequence[str], wanted: Filter | None, since: datetime | None = None) -> pa.Table | None:
+        """Return the columns that the table has; None of a table that the run did not know."""
+        if table not in self.versions:
+            return None
+        dataset = DeltaTable(self.folder / table, version=self.versions[table]).to_pyarrow_dataset()
+        known = [name for name in columns if name in dataset.schema.names]
+        return dataset.to_table(columns=known, filter=_expression(wanted or {}, since))
 
 
 def open_published(location: str) -> PublishedTables:
@@ -93,9 +113,11 @@ def open_published(location: str) -> PublishedTables:
     return PublishedTables(folder, newest["run_id"], dict(newest["table_versions"]))
 
 
-def _expression(wanted: Filter) -> ds.Expression | None:
+def _expression(wanted: Filter, since: datetime | None = None) -> ds.Expression | None:
     """Return a filter as pyarrow takes it; None for all rows."""
     tests = [ds.field(name).isin(list(values)) for name, values in wanted.items()]
+    if since is not None:
+        tests.append(ds.field("observed_at") >= since)
     return reduce(and_, tests) if tests else None
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -40,9 +41,17 @@ def generation(
     cluster_id: str = "c",
     strategy: str = "range",
     is_settled: bool = True,
+    audited: Mapping[str, Any] = MappingProxyType({}),
+    under: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     **snapshot: Any,
 ) -> dict[str, list[Row]]:
-    """Return the rows of one generation, by table; it is observed as many seconds after the first time as its position says."""
+    """Return the rows of one generation, by table; it is observed as many seconds after the first time as its position says.
+
+    Args:
+        audited: more columns of its audits.
+        under: assignor -> columns of its counterfactual audit.
+        snapshot: columns of its snapshot, and ``racks`` of all topics.
+    """
     members, at_it = list(members), {"cluster_id": cluster_id, "group_id": group_id, "position": position, "observed_at": at(position)}
     name = f"{cluster_id}-{sorted(counts.items())}-{snapshot.get('racks')}"
     racks = snapshot.pop("racks", None)
@@ -51,10 +60,16 @@ def generation(
         for topic, count in counts.items()
     ]
     audit = {"generation": position, "is_settled": is_settled, "member_count": len(members), "topics_hash": name, "strategy": strategy}
+    audit |= audited
+    others = [{**at_it, **audit, "basis": "counterfactual", "strategy": other, **columns} for other, columns in under.items()]
     stored = {"generation": position, "group_type": "classic", "strategy": strategy, "members": members, "has_subscriptions": True}
     return {
         "subscription_snapshots": [{**at_it, **stored, **snapshot}],
-        "generation_audits": [{**at_it, **audit, "basis": "observed"}, {**at_it, **audit, "basis": "recomputed", "kafka_version": "3.7.0"}],
+        "generation_audits": [
+            {**at_it, **audit, "basis": "observed"},
+            {**at_it, **audit, "basis": "recomputed", "kafka_version": "3.7.0"},
+            *others,
+        ],
         "generation_topics": [{"cluster_id": cluster_id, "topics_hash": name, "topics": topics}],
     }
 

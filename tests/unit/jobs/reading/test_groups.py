@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assignors.model import Member, Topic
-from jobs.reading.groups import Client, GroupKey, StoredGeneration, read_groups
+from jobs.reading.groups import Client, GroupKey, StoredGeneration, find_groups, in_batches, read_groups
 from jobs.reading.published import open_published
 from jobs.runtime.errors import UsageError
 from tests.builders.published_warehouse import Row, at, generation, member, write_warehouse
@@ -106,3 +108,23 @@ def test_groups_are_chosen_by_name_and_pattern(groups: Path, names: list[str], o
 def test_groups_that_cannot_be_chosen_are_one_line(groups: Path, names: list[str], options: dict[str, object], message: str):
     with pytest.raises(UsageError, match=message):
         read(groups, *names, **options)
+
+
+def test_found_groups_have_the_number_of_their_generations(tmp_path: Path):
+    parts = [generation("b", position, ONE, {"t": 2}, under={"sticky": {}}) for position in (1, 2, 3)]
+    write_warehouse(tmp_path, *parts, generation("a", 1, [], {}), generation("b", 1, ONE, {"t": 2}, cluster_id="d"))
+    tables = open_published(str(tmp_path))
+    everything = {GroupKey("c", "a"): 1, GroupKey("c", "b"): 3, GroupKey("d", "b"): 1}
+    assert list(find_groups(tables, [], every_group=True).items()) == list(everything.items())
+    assert find_groups(tables, ["b"], cluster_id="c") == {GroupKey("c", "b"): 3}
+    assert find_groups(tables, ["?"], cluster_id="d") == {GroupKey("d", "b"): 1}
+
+
+@given(st.lists(st.integers(1, 9), max_size=12), st.integers(1, 12))
+def test_batches_are_as_large_as_they_may_be(counts: list[int], most: int):
+    groups = {GroupKey("c", str(number)): count for number, count in enumerate(counts)}
+    batches = list(in_batches(groups, most))
+    assert [key for batch in batches for key in batch] == list(groups)
+    sizes = [sum(groups[key] for key in batch) for batch in batches]
+    assert all(len(batch) == 1 or size <= most for batch, size in zip(batches, sizes, strict=True))
+    assert all(size + groups[after[0]] > most for size, after in zip(sizes, batches[1:], strict=False))

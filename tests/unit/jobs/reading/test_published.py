@@ -104,3 +104,16 @@ def test_spark_is_not_imported():
     code = "import sys, jobs.reading.weights; print([name for name in sys.modules if name.split('.')[0] in ('pyspark', 'py4j', 'scipy')])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[4])
     assert (result.stdout, result.stderr) == ("[]\n", "")
+
+
+def test_rows_are_counted_by_their_values(tmp_path: Path):
+    write_warehouse(tmp_path, *(commit(group, "t", partition, 1, 0) for group in "aab" for partition in range(3)))
+    tables = open_published(str(tmp_path))
+    assert tables.counts("offset_snapshots", ("topic", "group_id"), {"partition": [0, 2]}) == {("t", "a"): 2, ("t", "b"): 2}
+    assert tables.counts("to_come", ("group_id",)) == {}
+
+
+def test_rows_since_a_time_include_it(tmp_path: Path):
+    write_warehouse(tmp_path, *(commit("g", "t", 0, position, 0) for position in (1, 2, 3)))
+    rows = open_published(str(tmp_path)).rows("offset_snapshots", ("position",), {"group_id": ["g"]}, at(2))
+    assert sorted(row["position"] for row in rows) == [2, 3]
