@@ -54,7 +54,7 @@ def read_changes(options: WhatIfOptions) -> dict[str, Changes]:
     Raises:
         UsageError: the file cannot be read or has mistakes, one line each; or options exclude each other.
     """
-    given = [name for name in CHANGES if getattr(options, name) not in (None, 0, False, ())]
+    given = given_changes(options)
     if options.members is not None and {"add_members", "remove_members"}.intersection(given):
         raise UsageError("--members excludes --add-members and --remove-members: it tries counts of its own")
     if options.scenario is None:
@@ -64,6 +64,11 @@ def read_changes(options: WhatIfOptions) -> dict[str, Changes]:
     if given or options.members is not None:
         raise UsageError(f"--scenario excludes --{(given or ['members'])[0].replace('_', '-')}: write the change into the file")
     return _read_file(options.scenario, options.strategies)
+
+
+def given_changes(options: WhatIfOptions) -> list[str]:
+    """Return the names of the changes that the options ask for."""
+    return [name for name in CHANGES if getattr(options, name) not in (None, 0, False, ())]
 
 
 def _read_file(path: Path, strategies: tuple[str, ...] | None) -> dict[str, Changes]:

@@ -6,10 +6,11 @@ import argparse
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from jobs.runtime.arguments import LocationOptions, cluster_name, names, option, positional
+from jobs.runtime.arguments import LocationOptions, cluster_name, moment, names, option, positional
 
 EXPLANATION = """
 
@@ -17,7 +18,10 @@ It takes the newest settled generation of each group from the tables of the last
 each assignor rebalance until nothing moves any more. It needs a warehouse in a local folder, and writes nothing.
 
 Without changes it shows what one more rebalance would do. Members that are added without names may sort anywhere among the
-others. Where that matters, a figure is a range."""
+others. Where that matters, a figure is a range.
+
+--history and --backtest play no change. They compare what has happened with what other assignors would have made of it, and with
+what one would have predicted; without names of groups they are about all groups."""
 
 EPILOG = """\
 exit codes: 0 done; 1 a table is damaged; 2 wrong usage, no such group, no warehouse, or a change that does not fit the group.
@@ -120,4 +124,15 @@ class WhatIfOptions(LocationOptions):
     threads_per_member: int = option(
         1, type=positive_count, metavar="N", help="consumers of each member that is counted, such as the threads of a pod (default 1)"
     )
+    history: bool = option(
+        False, action="store_true", help="what the recorded generations would have cost under other assignors, instead of a change"
+    )
+    backtest: bool = option(
+        False, action="store_true", help="predict each recorded generation from the one before, and say how many predictions are exact"
+    )
+    since: datetime | None = option(type=moment, metavar="TIME", help="with --history or --backtest: only generations from here on")
+    migrate: bool = option(
+        False, action="store_true", help="plan the move of classic groups to the consumer protocol (KIP-848), fewest risks first"
+    )
+    output: Path | None = option(type=Path, metavar="FILE.html", help="write the plan of --migrate as a page, too (default: no page)")
     json: bool = option(False, action="store_true", help="print one JSON document instead of tables")

@@ -16,13 +16,15 @@ from jobs.runtime.locations import on_one_line
 from jobs.what_if.changes import Changes, read_changes
 from jobs.what_if.deploy import Deploy, play_deploy
 from jobs.what_if.document import Document, group_document
+from jobs.what_if.migrate import plan_fleet
 from jobs.what_if.options import WhatIfOptions
+from jobs.what_if.past import answer_past, check_past
 from jobs.what_if.rehearsal import Curve, Rehearsal, Subject, draw_curve, rehearse, require_outcome
 from jobs.what_if.text import curve_lines, group_lines
 
 
 def run(options: WhatIfOptions, warehouse: str) -> str:
-    """Return what changes to groups would lead to, as text or as one JSON document.
+    """Return what changes to groups would lead to, or an answer about their past, as text or as one JSON document.
 
     A group that cannot be played is a line of the answer where others can.
 
@@ -34,10 +36,19 @@ def run(options: WhatIfOptions, warehouse: str) -> str:
         NotAWarehouseError: there are no tables, or nothing is published.
         WarehouseDamagedError: a table cannot be read.
     """
-    if bool(options.groups) == options.all:
-        raise UsageError(
-            "what-if: found no group, expected names, patterns or --all" if not options.all else "--all excludes names of groups"
-        )
+    if options.groups and options.all:
+        raise UsageError("--all excludes names of groups")
+    if options.history or options.backtest:
+        check_past(options)
+        return answer_past(options, open_published(warehouse))
+    if options.since is not None:
+        raise UsageError("--since goes with --history or --backtest")
+    if not options.groups and not options.all:
+        raise UsageError("what-if: found no group, expected names, patterns or --all")
+    if options.migrate:
+        return plan_fleet(options, warehouse)
+    if options.output is not None:
+        raise UsageError("--output goes with --migrate")
     scenarios = read_changes(options)
     _check_strategies(scenarios.values())
     tables = open_published(warehouse)
