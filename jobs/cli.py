@@ -28,6 +28,7 @@ from jobs.runtime.locations import local_folder, on_one_line
 from jobs.runtime.log_format import logs_json, set_up_logging
 from jobs.runtime.output_files import check_new_file, check_outputs
 from jobs.settings import check_strategies, conf_folder, load_settings
+from jobs.what_if.options import WhatIfOptions
 from schemas.config import Settings
 from schemas.vocabulary import SOURCES_OF_GROUPS, Source
 
@@ -83,7 +84,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         logger.warning("%s", line)
     with _ending(command.name) as facts:
         _check_packages()
-        summary = _collect(options) if isinstance(options, CollectOptions) else _run(command, options, facts)
+        if isinstance(options, CollectOptions):
+            summary: str | None = _collect(options)
+        elif isinstance(options, WhatIfOptions):
+            summary = _what_if(options)
+        else:
+            summary = _run(command, options, facts)
         if summary is not None:
             print(summary, flush=True)
 
@@ -159,10 +165,18 @@ def _check_options(options: WarehouseOptions, settings: Settings) -> None:
         raise UsageError("--client-properties needs --bootstrap-servers")
 
 
+def _what_if(options: WhatIfOptions) -> str:
+    """Return what changes to groups would lead to."""
+    settings = load_settings(options, conf_folder())
+    with _needing("what-if", "deltalake", "reading"):
+        from jobs.what_if import run as what_if
+    return what_if.run(options, settings.warehouse)
+
+
 def _collect(options: CollectOptions) -> str:
     """Collect from a live cluster; return the summary."""
     properties = read_client_properties(options.client_properties, os.environ)
-    with _needing_kafka("collect"):
+    with _needing("collect", "confluent-kafka", "kafka"):
         from jobs.collect import run as collect
     return collect.run(options, properties, lambda: datetime.now(timezone.utc))
 
@@ -172,14 +186,14 @@ def _connect(options: LandOptions, now: Callable[[], datetime]) -> LiveInput | N
     if not options.bootstrap_servers:
         return None
     properties = read_client_properties(options.client_properties, os.environ)
-    with _needing_kafka("--bootstrap-servers"):
+    with _needing("--bootstrap-servers", "confluent-kafka", "kafka"):
         from jobs.brokers.live_input import LiveInput
     return LiveInput(options.bootstrap_servers, properties, now)
 
 
 @contextmanager
-def _needing_kafka(what: str) -> Iterator[None]:
-    """Import modules that need confluent-kafka, which only few commands use.
+def _needing(what: str, package: str, extra: str) -> Iterator[None]:
+    """Import modules that need a package which only few commands use.
 
     Raises:
         PlatformError: it is not installed.
@@ -187,10 +201,10 @@ def _needing_kafka(what: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name != "confluent_kafka":
+        if error.name != package.replace("-", "_"):
             raise
-        remedy = f"{sys.executable} -m pip install confluent-kafka"
-        raise PlatformError(f"{what} needs the package confluent-kafka, Evenkeel's extra kafka; install it: {remedy}") from None
+        remedy = f"{sys.executable} -m pip install {package}"
+        raise PlatformError(f"{what} needs the package {package}, Evenkeel's extra {extra}; install it: {remedy}") from None
 
 
 def _execute(

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from jobs.collect import options as collect
-from jobs.runtime.arguments import RENAMED, Options, moment, names, option, partition, run_name, servers, wait_seconds
+from jobs.runtime.arguments import RENAMED, LocationOptions, moment, names, option, partition, run_name, servers, wait_seconds
 from jobs.runtime.errors import UsageError
+from jobs.what_if import options as what_if
 from schemas.vocabulary import Severity, Source
 
 EPILOG = """\
@@ -46,15 +47,14 @@ _Taken = TypeVar("_Taken", bound="WarehouseOptions")
 
 
 @dataclass(frozen=True, kw_only=True)
-class WarehouseOptions(Options):
-    """Options of every command on a warehouse. None and an empty tuple: not given. Times are aware UTC, ``wait`` is in seconds."""
+class WarehouseOptions(LocationOptions):
+    """Options of every command that waits for a warehouse. None and an empty tuple: not given. Times are aware UTC, ``wait`` is in
+    seconds."""
 
-    config: Path | None = option(metavar="FILE", type=Path, help="settings in YAML (default: the packaged local.yaml)")
-    warehouse: str | None = option(metavar="PATH|SCHEMA", help="location of the tables: a path, or catalog.schema")
     wait: float = option(0.0, type=wait_seconds, metavar="SECONDS", help="how long to wait for another run to end (default 0)")
 
     @classmethod
-    def of(cls: type[_Taken], options: WarehouseOptions) -> _Taken:
+    def of(cls: type[_Taken], options: LocationOptions) -> _Taken:
         """Return these options as given to a command; a command without them gets their defaults."""
         return options if isinstance(options, cls) else cls()
 
@@ -167,7 +167,7 @@ class Command:
 
     name: str
     summary: str
-    options: type[collect.CollectOptions] | type[WarehouseOptions]
+    options: type[collect.CollectOptions] | type[what_if.WhatIfOptions] | type[WarehouseOptions]
     stages: tuple[str, ...] = ()
     makes_report: bool = False
     is_short: bool = False
@@ -213,6 +213,13 @@ _COMMANDS = (
         is_short=True,
     ),
     Command(
+        "what-if",
+        "a change to groups -> what each assignor would make of it: loads, movements, steps; needs neither Java nor Spark",
+        what_if.WhatIfOptions,
+        explanation=what_if.EXPLANATION,
+        epilog=what_if.EPILOG,
+    ),
+    Command(
         "maintain",
         "remove old history, merge small files, remove files that no reader can use",
         MaintainOptions,
@@ -241,7 +248,7 @@ class Parsed(NamedTuple):
     """A parsed command line: the command, its options (of the class that the command names), and a log line for each former name."""
 
     command: Command
-    options: collect.CollectOptions | WarehouseOptions
+    options: collect.CollectOptions | what_if.WhatIfOptions | WarehouseOptions
     renamed: tuple[str, ...]
 
 

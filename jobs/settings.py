@@ -7,26 +7,22 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any, Protocol
-
-import yaml
+from typing import Any
 
 import assignors
 from assignors.registry import find_assignor
-from jobs.options import AssignOptions, AuditOptions, LandOptions, PageOptions, ReportOptions, StageOptions, WarehouseOptions
+from jobs.options import AssignOptions, AuditOptions, LandOptions, PageOptions, ReportOptions, StageOptions
+from jobs.runtime.arguments import LocationOptions
 from jobs.runtime.errors import PlatformError, UsageError
 from jobs.runtime.installation import own_archive, unpack_conf
 from jobs.runtime.locations import is_text, local_folder, masked, objection
+from jobs.runtime.yaml_file import read_yaml
 from schemas.config import ReportSettings, Settings, parse_settings
 
 logger = logging.getLogger(__name__)
 
 FORMER_KEYS = {"report": {"details": "group_pages"}}
 """Section -> the former name of a key -> its name."""
-LARGEST_SETTINGS_BYTES = 1 << 20
-"""PyYAML needs some seconds to read that much."""
-DEEPEST_SETTINGS = 20
-"""Settings of Evenkeel have three levels. PyYAML's time grows with the square of the levels."""
 
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
 """The beginning of an address on another file system; read as a path it would be a folder of that name."""
@@ -51,14 +47,14 @@ def conf_folder() -> Path:
     )
 
 
-def load_settings(options: WarehouseOptions, folder: Path) -> Settings:
+def load_settings(options: LocationOptions, folder: Path) -> Settings:
     """Return the settings of the file, overridden by the options.
 
     Raises:
         UsageError: the file is missing or wrong; one line for each mistake.
     """
     path = options.config or folder / "local.yaml"
-    content = _with_new_names(_read_yaml(path), path)
+    content = _with_new_names(read_yaml(path, "--config"), path)
     try:
         settings = parse_settings(content, str(path))
         landing, stage = LandOptions.of(options), StageOptions.of(options)
@@ -86,52 +82,6 @@ def _with_new_names(content: Any, path: Path) -> Any:
                 values = {(name if key == former else key): value for key, value in values.items()}
                 content = {**content, section: values}
     return content
-
-
-def _read_yaml(path: Path) -> Any:
-    """Return the content of a settings file.
-
-    Raises:
-        UsageError: it is missing, is not YAML, or would take too long to read: it is too large, is nested too deep, or has aliases,
-            whose repeated values can exceed any memory.
-    """
-    try:
-        if path.exists() and not path.is_file():  # reading a pipe could wait forever
-            raise UsageError(f"--config {path}: expected a file, found a folder or a device")
-        with path.open("rb") as file:
-            content = file.read(LARGEST_SETTINGS_BYTES + 1)
-        if len(content) > LARGEST_SETTINGS_BYTES:
-            raise UsageError(
-                f"--config {path}: expected at most {LARGEST_SETTINGS_BYTES} bytes, found more; name folders under inputs, not their files"
-            )
-        text = content.decode()
-        depth = 0
-        for event in yaml.parse(text, yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                raise UsageError(f"--config {path}: {_line(event.start_mark)}found the alias *{event.anchor}, expected the value itself")
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST_SETTINGS:
-                raise UsageError(f"--config {path}: {_line(event.start_mark)}expected at most {DEEPEST_SETTINGS} levels, found more")
-        return yaml.safe_load(text)
-    except OSError as error:
-        raise UsageError(f"--config {path}: cannot be read ({error.strerror})") from None
-    except yaml.MarkedYAMLError as error:  # its own text quotes the file, which may contain a password
-        what = " ".join(filter(None, (error.context, error.problem)))
-        raise UsageError(f"--config {path}: {_line(error.problem_mark)}not YAML ({what})") from None
-    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        # PyYAML raises the others too: for a month 13, for `!!bool maybe`, for brackets nested too deep.
-        raise UsageError(f"--config {path}: not YAML ({' '.join(str(error).split())})") from None
-
-
-class _Mark(Protocol):
-    """A position in a settings file, for both of PyYAML's classes; lines count from 0."""
-
-    line: int
-
-
-def _line(mark: _Mark | None) -> str:
-    """Return the line of a mistake as the beginning of a message; empty if PyYAML does not give one."""
-    return f"line {mark.line + 1}: " if mark is not None else ""
 
 
 def _check_names(settings: Settings) -> None:
@@ -162,7 +112,7 @@ def _beside(settings_file: Path, name: str) -> str:
     return name if "://" in name or Path(name).is_absolute() else str(settings_file.absolute().parent / name)
 
 
-def _report_flags(options: WarehouseOptions, settings: ReportSettings, warehouse: str) -> dict[str, Any]:
+def _report_flags(options: LocationOptions, settings: ReportSettings, warehouse: str) -> dict[str, Any]:
     """Return the absolute paths of the report's files, and the formats to export."""
     report = ReportOptions.of(options)
     # Like a report, the output of assign is a file of this machine.

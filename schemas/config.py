@@ -145,14 +145,24 @@ def parse_settings(content: Any, origin: str) -> Settings:
     try:
         return Settings.model_validate(content or {})
     except ValidationError as error:
-        raise ValueError("\n".join(f"{origin}: {_explain(mistake)}" for mistake in error.errors())) from None
+        raise ValueError(explain_mistakes(error, origin, Settings)) from None
 
 
-def _explain(mistake: Any) -> str:
+def explain_mistakes(error: ValidationError, origin: str, model: type[BaseModel]) -> str:
+    """Return one line per mistake: where, the key, what was found, what is expected, and the nearest key that there is.
+
+    Args:
+        origin: name of the file, for messages.
+        model: what was validated.
+    """
+    return "\n".join(f"{origin}: {_explain(mistake, model)}" for mistake in error.errors())
+
+
+def _explain(mistake: Any, model: type[BaseModel]) -> str:
     key = ".".join(str(part) for part in mistake["loc"])
     if mistake["type"] == "extra_forbidden":
-        return f"unknown key {key!r}{_near_miss(mistake['loc'])}"
-    return f"{key}: {mistake['msg']}, found {_shown(mistake['input'])}"
+        return f"unknown key {key!r}{_near_miss(mistake['loc'], model)}"
+    return f"{f'{key}: ' if key else ''}{mistake['msg']}, found {_shown(mistake['input'])}"
 
 
 def _shown(value: Any) -> str:
@@ -162,8 +172,8 @@ def _shown(value: Any) -> str:
     return "a list" if isinstance(value, (list, tuple)) else repr(value)[:LONGEST_VALUE]
 
 
-def _near_miss(location: tuple[Any, ...]) -> str:
-    model: Any = Settings
+def _near_miss(location: tuple[Any, ...], outermost: type[BaseModel]) -> str:
+    model: Any = outermost
     for part in location[:-1]:
         found = model.model_fields.get(part) if isinstance(part, str) else None
         model = found.annotation if found is not None and hasattr(found.annotation, "model_fields") else KafkaVersionOverride

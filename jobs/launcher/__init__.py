@@ -7,6 +7,7 @@ Computes and audits Kafka consumer-group assignments. Commands (COMMAND --help l
   assign     snapshots -> the partitions that each assignor gives to each member
   audit      assignments -> movements, imbalance, findings
   report     tables -> one HTML page and a summary
+  what-if    a change to groups -> the assignment that each assignor would give; needs no Java
   maintain   tables -> removes old months, merges small files, removes files that no reader can use
   verify     tables -> the damage in their log, files and rows; changes nothing
 

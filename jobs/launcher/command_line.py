@@ -22,6 +22,8 @@ SETTINGS = {"spark.master": "master", "spark.remote": "remote", "spark.submit.de
 """The same options by their names as settings of ``--conf``."""
 ALSO_PASSED_ON = ("master", "deploy_mode")
 """The fields of CommandLine that stay among Spark's options; the launcher adds the others itself."""
+WITHOUT_SPARK = ("collect", "what-if")
+"""The commands that are plain Python."""
 ENCODED = "--encoded-arguments"
 """The first argument of a driver whose other arguments are encoded."""
 
@@ -132,9 +134,9 @@ def choose_way(line: CommandLine, environ: Mapping[str, str]) -> str:
         return "setup"
     if not line.command and "--version" not in line.spark_options:
         return "usage"
-    if line.command[:1] == ("collect",):
+    if line.command and line.command[0] in WITHOUT_SPARK:
         if any(options) or line.remote:
-            raise Refusal("collect runs without Spark: remove the options before it")
+            raise Refusal(f"{line.command[0]} runs without Spark: remove the options before it")
         return "python"
     if line.master and not line.master.startswith("local") and not line.remote:
         return "cluster"

@@ -11,7 +11,7 @@ from .checkout import Jar, Spark, explain_failure, ivy_module, ivy_settings, rea
 from .checks import check_packages, find_spark, run
 from .messages import Refusal, say, unwritable
 
-DEFAULT_EXTRAS = ("spark", "quality", "report", "kafka")
+DEFAULT_EXTRAS = ("spark", "quality", "report", "kafka", "reading")
 """Extras in .venv, besides the dependencies of every installation."""
 PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes")
 PROGRESS_SECONDS = 60.0

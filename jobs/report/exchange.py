@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.report.figures import movement_words
+from jobs.pages.figures import movement_words
 
 Row = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from jobs.report.figures import EN_DASH, Figure, count, words
+from jobs.pages.figures import EN_DASH, Figure, count, words
 from jobs.report.measures import MEASURES, WHY
 from jobs.report.ranking import COMMITS_ONLY, Ranking
 from jobs.report.strategies import by_strategy, sum_of

@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import overload
 
-from jobs.report.exchange import draw_exchange
-from jobs.report.figures import (
+from jobs.pages.figures import (
     EN_DASH,
     Figure,
     Total,
@@ -21,6 +20,7 @@ from jobs.report.figures import (
     short_names,
     words,
 )
+from jobs.report.exchange import draw_exchange
 from jobs.report.heat_map import lay_out
 from jobs.report.measures import OF_GENERATION, ONLY_UNBROKEN, WHY
 from jobs.report.ranking import GroupKey, Ranking, group_key

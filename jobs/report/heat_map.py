@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.report.figures import short_names
+from jobs.pages.figures import short_names
 
 Row = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from jobs.report.figures import Figure, count, ratio, seconds
+from jobs.pages.figures import Figure, count, ratio, seconds
 
 
 class Aggregate(Enum):

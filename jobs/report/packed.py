@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.pages.shell import as_script_data
 from jobs.report.groups import anchor_digest
 from jobs.report.ranking import Ranking
 
@@ -142,8 +142,3 @@ def _once(known: dict[str | None, int], text: str | None) -> str:
         return str(known[text])
     known[text] = len(known)
     return "null" if text is None else as_script_data(text)
-
-
-def as_script_data(value: Any) -> str:
-    """Return JSON that no browser takes for markup inside a script element."""
-    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")

@@ -11,25 +11,24 @@ So markup in a group's name cannot run, even if it got through the escaping.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from jinja2 import Environment, Template
 from markupsafe import Markup
 
+from jobs.pages.figures import EN_DASH, Figure, count, cut, moment, noun, visible, words
+from jobs.pages.shell import MOST_BYTES, as_script_data, page_environment, template_contents
 from jobs.report import fleet
-from jobs.report.figures import EN_DASH, Figure, count, cut, moment, noun, visible, words
 from jobs.report.groups import GroupLines, finding_views, group_views
 from jobs.report.note import Note
-from jobs.report.packed import PACKED, PackedLines, as_script_data, pack_lines
+from jobs.report.packed import PACKED, PackedLines, pack_lines
 from jobs.report.ranking import group_key
 from jobs.report.strategies import FLEET_COLUMNS, compare
 from jobs.report.timeline import CONFORMANCE_MARKS
@@ -37,9 +36,6 @@ from jobs.report.view import Count, GroupLine, GroupView, Page, ReportRows, reas
 from jobs.runtime.output_files import further_page
 from schemas.tables import CONTRACT_VERSION
 from schemas.vocabulary import Outcome
-
-MOST_BYTES = 8_000_000
-"""Largest size of a page: browsers need seconds to open a larger one, and mail does not carry it."""
 
 FINDINGS_SHARE, DETAILS_SHARE, ROWS_SHARE = 3 / 16, 3 / 16, 1 / 16
 """Shares of it: at most for the list of findings; for details before lines, if there are details; at most for lines that are rows."""
@@ -52,8 +48,6 @@ TEXT_GROUPS, LONGEST_TEXT_NAME = 10, 48
 
 _LINK_BYTES = 100  # of a row's link and line's end, if the group's details are on the page
 _FILES_BYTES = 10_000  # for the names of the other files
-
-_TEMPLATES = files("jobs.report").joinpath("templates")
 
 
 @dataclass(frozen=True)
@@ -246,40 +240,23 @@ def _template(name: str) -> Template:
 @cache
 def _environment() -> Environment:
     """Return the templates. They are compiled once, since a fleet can have thousands of pages."""
-    environment = Environment(
-        loader=FunctionLoader(_source), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, auto_reload=False
-    )
-    style, script = _source("report.css"), _source("report.js")
+    environment = page_environment("jobs.report", "report.js")
     environment.globals |= {
-        "style": Markup(style),
-        "script": Markup(script),
-        "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'",
         "conformances": fleet.CONFORMANCES,
         "marks": CONFORMANCE_MARKS,
-        "dash": EN_DASH,
         "words": words,
         "noun": noun,
-        "cut": cut,
         "reasons": reasons,
     }
     return environment
-
-
-def _source(name: str) -> str:
-    return _TEMPLATES.joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """Return the policy's name of an inline block, a hash of every character between the tags."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 @cache
 def design_digest() -> str:
     """Return a digest that differs between releases of the page: of its templates and of the contract of the tables."""
     digest = hashlib.sha256(str(CONTRACT_VERSION).encode())
-    for path in sorted(_TEMPLATES.iterdir(), key=lambda path: path.name):
-        digest.update(path.read_bytes())
+    for content in template_contents("jobs.report"):
+        digest.update(content)
     return digest.hexdigest()
 
 

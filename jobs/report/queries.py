@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from jobs.pages.figures import from_ms
 from jobs.report.commit_groups import count_commits
-from jobs.report.figures import from_ms
 from jobs.report.groups import add_settled
 from jobs.report.measures import AT_LAST_SETTLED, OF_GENERATION, ONLY_UNBROKEN, SUMMED, SUMS
 from jobs.report.ranking import (

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from jobs.pages.shell import MOST_BYTES
 from jobs.report.exports import set_clock, write_exports
 from jobs.report.note import Note, made_of, read_note
-from jobs.report.page import MOST_BYTES, build_page, build_views, design_digest, render, render_group, to_text
+from jobs.report.page import build_page, build_views, design_digest, render, render_group, to_text
 from jobs.report.queries import collect, collect_details, collect_rows, condense_findings, is_one_of
 from jobs.report.ranking import (
     Ranking,

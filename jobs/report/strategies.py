@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from jobs.report.figures import Figure, Total, count, ratio
+from jobs.pages.figures import Figure, Total, count, ratio
 from jobs.report.measures import SUMMED, WHY
 from jobs.report.view import Row, StrategyLine
 from schemas.vocabulary import STRATEGIES, Basis, Status

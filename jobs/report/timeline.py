@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assignors.audit.triggers import Trigger
-from jobs.report.figures import EN_DASH, from_ms, moment, words
+from jobs.pages.figures import EN_DASH, from_ms, moment, words
 
 Row = Mapping[str, Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from jobs.pages.figures import Figure
 from jobs.report.exchange import Exchange
-from jobs.report.figures import Figure
 from jobs.report.heat_map import Heat
 from jobs.report.measures import SETTLED, TITLES
 from jobs.report.ranking import Ranking

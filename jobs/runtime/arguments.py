@@ -7,6 +7,7 @@ import math
 import re
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from jobs.runtime.locations import is_text, on_one_line
@@ -15,6 +16,7 @@ LONGEST_RUN_NAME = 250
 RENAMED = "renamed"
 """Name in a parsed command line of the log lines for options that were given by a former name."""
 FORMERLY = "formerly"
+POSITIONAL = "positional"
 _ADDRESS = re.compile(r"([^\s:@/]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 
 
@@ -27,6 +29,16 @@ def option(default: Any = None, formerly: str | None = None, **argument: Any) ->
         argument: further arguments of ``add_argument``.
     """
     return field(default=default, metadata={FORMERLY: formerly, **argument})
+
+
+def positional(default: Any, **argument: Any) -> Any:
+    """Return the field of an argument that is given without a name.
+
+    Args:
+        default: where it is not given, with ``nargs="*"``.
+        argument: what else ``add_argument`` is to know.
+    """
+    return field(default=default, metadata={FORMERLY: None, POSITIONAL: True, **argument})
 
 
 class _Renamed(argparse.Action):
@@ -51,11 +63,22 @@ class Options:
         """Add these options to the parser of their command."""
         for one in fields(cls):
             need = {"required": True} if one.default is MISSING else {"default": one.default}
-            argument = {name: value for name, value in one.metadata.items() if name != FORMERLY}
+            argument = {name: value for name, value in one.metadata.items() if name not in (FORMERLY, POSITIONAL)}
+            if POSITIONAL in one.metadata:
+                parser.add_argument(one.name, default=one.default, **argument)
+                continue
             parser.add_argument(f"--{one.name.replace('_', '-')}", **need, **argument)
             if one.metadata[FORMERLY] is not None:
                 argument |= {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS, "dest": one.name, "action": _Renamed}
                 parser.add_argument(one.metadata[FORMERLY], **argument)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocationOptions(Options):
+    """What every command takes that works on a warehouse. None: not given."""
+
+    config: Path | None = option(metavar="FILE", type=Path, help="settings in YAML (default: the packaged local.yaml)")
+    warehouse: str | None = option(metavar="PATH|SCHEMA", help="where the tables are: a path, or catalog.schema")
 
 
 def moment(text: str) -> datetime:

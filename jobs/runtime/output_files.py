@@ -35,6 +35,9 @@ EXPORTED_KEYS = {
 PAGE = "page"
 """Kind of the report's pages. The other kinds are the names of exported files."""
 
+MIGRATION = "Evenkeel: migration"
+"""How the titles begin of the pages with a migration plan. They are pages of a report too, so that no run takes one for a capture."""
+
 _PAGE_BEGINS = re.compile(rb'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n.{,2000}?\n<title>Evenkeel: ', re.DOTALL)
 _METRICS_BEGIN = b"# HELP evenkeel_report_timestamp_seconds "
 _HEADINGS = {table: re.compile(rf"{','.join(key)}(,[a-z_]+)*\r\n".encode()) for table, key in EXPORTED_KEYS.items()}
@@ -64,10 +67,13 @@ def export_names(formats: Collection[ExportFormat]) -> tuple[str, ...]:
     return (*names, *([PROMETHEUS_FILE] if "prometheus" in formats else []))
 
 
-def write_output(parts: Iterable[str], path: Path) -> None:
+def write_output(parts: Iterable[str], path: Path, command: str = "report") -> None:
     """Replace one of the files of a report, or the file that a link of this name leads to; makes a missing folder.
 
     A lone surrogate, which UTF-8 cannot encode, is written as an escape.
+
+    Args:
+        command: the one that an error names.
 
     Raises:
         EvenkeelError: the file cannot be written.
@@ -77,7 +83,7 @@ def write_output(parts: Iterable[str], path: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_file(target, (part.encode(errors="backslashreplace") for part in parts))
     except OSError as error:
-        raise EvenkeelError(f"report: cannot write {path}: {error.strerror}; choose another path for it") from error
+        raise EvenkeelError(f"{command}: cannot write {path}: {error.strerror}; choose another path for it") from error
 
 
 def remove_unfinished_outputs(settings: ReportSettings) -> None:
@@ -222,6 +228,32 @@ def check_new_file(path: Path, warehouse: str) -> None:
         problem = "exists already; name a new file"
     if problem is not None:
         raise UsageError(f"--output: {on_one_line(str(target))} {problem}")
+
+
+def check_migration_page(path: Path, warehouse: str) -> None:
+    """Refuse a page of a migration plan that would replace another file, or that lies among tables.
+
+    Args:
+        warehouse: the one that is read.
+
+    Raises:
+        UsageError: naming the file, and why.
+    """
+    target, folder = _target(path), local_folder(warehouse)
+    problem = _table_problem(target, None if folder is None else folder.resolve())
+    try:
+        if problem is None and target.exists() and not _is_migration_page(target):
+            problem = "is a file that holds no migration plan; name another file"
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror}); expected the name of a file"
+    if problem is not None:
+        raise UsageError(f"--output: {on_one_line(str(target))} {problem}")
+
+
+def _is_migration_page(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    return not head or (_PAGE_BEGINS.match(head) is not None and f"<title>{MIGRATION}".encode() in head)
 
 
 def _outputs(settings: ReportSettings) -> Iterator[_Output]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 
-from jobs.runtime.errors import NotAWarehouseError
+from jobs.runtime.contract import contract_version
 from jobs.storage.solution_rows import holdings_of_rows
 from jobs.storage.table_shape import column_definition, declared_properties
 from jobs.storage.warehouse import Warehouse
-from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, RUNS, SOLUTIONS, TABLES
+from schemas.tables import CONTRACT_VERSION, RUNS, SOLUTIONS, TABLES
 
 logger = logging.getLogger(__name__)
 
@@ -26,18 +26,7 @@ def _check(warehouse: Warehouse, name: str) -> int:
     Raises:
         NotAWarehouseError: it is newer than that of this release, or not a number.
     """
-    text = warehouse.properties(name).get(CONTRACT_PROPERTY, "0")
-    if not text.isdecimal():
-        raise NotAWarehouseError(
-            f"warehouse {warehouse.location}: expected a number as property {CONTRACT_PROPERTY} of {name}, found {text!r}; "
-            f"set it back with ALTER TABLE {warehouse.identifier(name)} SET TBLPROPERTIES"
-        )
-    if int(text) > CONTRACT_VERSION:
-        raise NotAWarehouseError(
-            f"warehouse {warehouse.location}: {name} has contract version {text}, this release of Evenkeel knows versions up to "
-            f"{CONTRACT_VERSION}; use the release that wrote it or a newer one, or name another warehouse with --warehouse"
-        )
-    return int(text)
+    return contract_version(warehouse.location, name, warehouse.identifier(name), warehouse.properties(name))
 
 
 def refuse_newer(warehouse: Warehouse) -> None:

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from schemas.contract import CONTRACT_PROPERTY as CONTRACT_PROPERTY
+from schemas.contract import CONTRACT_VERSION as CONTRACT_VERSION
+from schemas.contract import IDENTITY_PROPERTY as IDENTITY_PROPERTY
 from schemas.tables.assigned import (
     ASSIGNMENTS as ASSIGNMENTS,
 )
@@ -20,15 +23,6 @@ from schemas.tables.assigned import (
 from schemas.tables.audited import FINDINGS as FINDINGS
 from schemas.tables.audited import GENERATION_AUDITS as GENERATION_AUDITS
 from schemas.tables.audited import MOVEMENTS as MOVEMENTS
-from schemas.tables.columns import (
-    CONTRACT_PROPERTY as CONTRACT_PROPERTY,
-)
-from schemas.tables.columns import (
-    CONTRACT_VERSION as CONTRACT_VERSION,
-)
-from schemas.tables.columns import (
-    IDENTITY_PROPERTY as IDENTITY_PROPERTY,
-)
 from schemas.tables.columns import (
     TableSpec as TableSpec,
 )

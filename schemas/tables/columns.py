@@ -25,13 +25,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 14
-"""What readers of the tables can rely on. It grows by one when a column is added or a meaning changes, not with the words of a comment."""
-CONTRACT_PROPERTY = "evenkeel.contractVersion"
-"""Property of every table: the ``CONTRACT_VERSION`` with which it was created or migrated; 0 if it is missing."""
-IDENTITY_PROPERTY = "evenkeel.warehouseId"
-"""Property of the table ``runs``: the id of its warehouse, created once. A copy of the warehouse has the same id."""
-
 STRING, BINARY, BOOLEAN = StringType(), BinaryType(), BooleanType()
 INT, BIGINT, DOUBLE = IntegerType(), LongType(), DoubleType()
 DATE, TIMESTAMP = DateType(), TimestampType()

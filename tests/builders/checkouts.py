@@ -19,6 +19,7 @@ LOCKED = {
     "quality": ("great-expectations==1.24.1",),
     "report": ("jinja2==3.1.6",),
     "kafka": ("confluent-kafka==2.16.1",),
+    "reading": ("deltalake==1.6.6",),
     "test": ("pytest==9.0.0",),
 }
 PYTHON = """#!{bash}

@@ -20,11 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.collect.options import CollectOptions
 from jobs.launcher.command_line import choose_way, parse
 from jobs.launcher.environment import codeset
 from jobs.launcher.workload import LANDING_COMMANDS, SHORT_COMMANDS
-from jobs.options import COMMANDS
+from jobs.options import COMMANDS, WarehouseOptions
 from tests.builders.checkouts import JARS, TRAP, Checkout, locked
 
 
@@ -149,7 +148,7 @@ def test_launcher_knows_the_kind_of_each_command():
     assert {*LANDING_COMMANDS} == {name for name, command in COMMANDS.items() if command.lands}
     assert {*SHORT_COMMANDS} == {name for name, command in COMMANDS.items() if command.is_short}
     for name, command in COMMANDS.items():
-        assert choose_way(parse([name]), {}) == ("python" if command.options is CollectOptions else "local"), name
+        assert choose_way(parse([name]), {}) == ("local" if issubclass(command.options, WarehouseOptions) else "python"), name
 
 
 def test_the_help_of_a_command_needs_neither_java_nor_jars(checkout: Checkout):
@@ -158,10 +157,11 @@ def test_the_help_of_a_command_needs_neither_java_nor_jars(checkout: Checkout):
     assert (result.returncode, result.stdout) == (0, "help of ['land', '--help']\n")
 
 
-def test_collect_needs_neither_java_nor_jars(checkout: Checkout):
-    result = checkout.call("collect", "--output", "a b", JAVA_HOME="/nowhere")
+@pytest.mark.parametrize("command", ["collect", "what-if"])
+def test_plain_python_needs_neither_java_nor_jars(checkout: Checkout, command: str):
+    result = checkout.call(command, "--output", "a b", JAVA_HOME="/nowhere")
     assert checkout.count("ivy") == 0
-    assert (result.returncode, result.stdout) == (0, "help of ['collect', '--output', 'a b']\n")
+    assert (result.returncode, result.stdout) == (0, f"help of ['{command}', '--output', 'a b']\n")
 
 
 @pytest.mark.parametrize(

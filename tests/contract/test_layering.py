@@ -38,6 +38,7 @@ ALLOWED_IMPORTS = {
         "jinja2",
         "markupsafe",
         "confluent_kafka",
+        "deltalake",
         "great_expectations",
     },
 }
@@ -46,9 +47,10 @@ ONLY_IN = {
     "great_expectations": {"jobs.gates"},
     "confluent_kafka": {"jobs.brokers.cluster", "jobs.brokers.groups", "jobs.brokers.records"},
     "py4j": {"jobs.runtime.jvm"},
-    "jinja2": {"jobs.report.page"},
-    "markupsafe": {"jobs.report.page"},
-    "yaml": {"jobs.settings", "jobs.gates"},
+    "jinja2": {"jobs.pages.shell", "jobs.report.page", "jobs.what_if.migration_page"},
+    "markupsafe": {"jobs.pages.shell", "jobs.report.page", "jobs.what_if.migration_page"},
+    "yaml": {"jobs.runtime.yaml_file", "jobs.gates"},
+    "deltalake": {"jobs.reading.published"},
     # Columns of what is audited, where a benchmark shows that they pay; an assignor has none.
     "numpy": {
         *("assignors.generation.holdings", "assignors.generation.balance"),
@@ -73,18 +75,19 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "brokers": ("runtime",),
     "storage": ("runtime", "workers"),
     "collect": ("brokers", "decoders", "runtime"),
-    "options": ("collect", "runtime"),
+    "options": ("collect", "what_if", "runtime"),
     "context": ("options", "storage", "workers", "decoders", "brokers", "runtime"),
     "land": ("context", "storage", "workers", "decoders", "brokers", "runtime"),
     "assign": ("context", "storage", "workers", "runtime"),
     "audit": ("context", "storage", "workers", "findings", "runtime"),
-    "report": ("storage", "findings", "runtime"),
+    "pages": (),
+    "report": ("pages", "storage", "findings", "runtime"),
     "verify": ("storage", "runtime"),
     # The two exceptions among siblings: what goes by age is what audits would find again, and nothing goes from a damaged warehouse.
     "maintain": ("context", "storage", "workers", "audit", "verify", "runtime"),
     # Rooms to come: published tables of a local folder without Spark, changes played before they are made, and what is shown of a group.
     "reading": ("runtime",),
-    "what_if": ("context", "storage", "workers", "reading", "runtime"),
+    "what_if": ("context", "pages", "storage", "workers", "reading", "runtime"),
     "show": ("reading", "findings", "runtime"),
 }
 MAY_IMPORT_OF_ASSIGNORS: dict[str, tuple[str, ...]] = {

@@ -13,7 +13,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from jobs.report.figures import visible
+from jobs.pages.figures import visible
 from jobs.report.groups import anchor
 from jobs.report.page import MOST_BYTES, Document, build_page, render
 from jobs.report.ranking import Ranking

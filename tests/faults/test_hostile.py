@@ -24,7 +24,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from jobs.decoders import captures
-from jobs.report.figures import visible
+from jobs.pages.figures import visible
+from jobs.pages.shell import script_of
 from jobs.runtime.errors import InputError
 from schemas.tables import TABLES
 from tests.builders.tables import rows, unpacked_assignments
@@ -32,7 +33,7 @@ from tests.faults.drivers import INSTALLATION, linked_checkout
 from tests.faults.hostile_names import LONG_TOPIC, MARKUP, NAMES, PARTITIONS, neighbours, write_capture
 
 ROOT = Path(__file__).resolve().parents[2]
-TEMPLATES = ROOT / "jobs" / "report" / "templates"
+TEMPLATES = [path for room in ("pages", "report") for path in sorted((ROOT / "jobs" / room / "templates").iterdir())]
 CLUSTER = "'; DROP TABLE runs; --<script>x</script>`${env:HOME}`/../../\u202e"
 FLAGS = {"hidden"}
 """Attributes of the report's own elements that have no value."""
@@ -143,7 +144,7 @@ class Elements(HTMLParser):
 
 @pytest.mark.slow
 def test_the_report_shows_names_and_obeys_none(hostile: tuple[Path, str]) -> None:
-    templates = "".join(path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.j2"))
+    templates = "".join(path.read_text(encoding="utf-8") for path in TEMPLATES if path.suffix == ".j2")
     ours = set(re.findall(r"<([a-z]\w*)", templates))
     attributes = {name.lower() for name in re.findall(r'\s([a-zA-Z][\w-]*)="', templates)}
     report, *others = [hostile[0] / "report.html", *sorted((hostile[0] / "pages").iterdir())]
@@ -157,7 +158,7 @@ def test_the_report_shows_names_and_obeys_none(hostile: tuple[Path, str]) -> Non
         links = [value for name, value in found.attributes if name == "href"]
         assert [link for link in links if not re.fullmatch(r"#[\w-]*|pages/group-\w{16}\.html|\.\./report\.html#group-\w{16}", link)] == []
         *data, script = found.text["script"]
-        assert script == (TEMPLATES / "report.js").read_text(encoding="utf-8") and found.tags.count("style") == 1
+        assert script == script_of("jobs.report", "report.js") and found.tags.count("style") == 1
         assert found.tags.count("script") == 1 + len(data) == 1 + (path == report) and "<" not in "".join(data)
         assert set(page) & set("\x00\x1b\x7f\u202e\u2066\u2028\u2029\ufeff\r") == set()
         shown = "".join(text for texts in found.text.values() for text in texts)

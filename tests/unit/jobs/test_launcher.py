@@ -226,15 +226,18 @@ def test_a_current_folder_that_was_removed_is_refused(tmp_path: Path, monkeypatc
         ("run --help", {}, "python"),
         ("run -h", {"SPARK_REMOTE": "sc://h"}, "python"),
         ("collect", {"SPARK_REMOTE": "sc://h"}, "python"),
+        ("what-if payments", {}, "python"),
     ],
 )
 def test_call_is_started_in_one_way(words: str, environ: dict[str, str], way: str):
     assert choose_way(parse(words.split()), environ) == way
 
 
-@pytest.mark.parametrize("words", ["-v collect", "--jars a collect", "--remote sc://h collect", "--master yarn collect"])
-def test_collect_refuses_options_of_spark(words: str):
-    with pytest.raises(Refusal, match=r"^collect runs without Spark"):
+@pytest.mark.parametrize("command", ["collect", "what-if"])
+@pytest.mark.parametrize("options", ["-v", "--jars a", "--remote sc://h", "--master yarn"])
+def test_commands_without_spark_refuse_its_options(options: str, command: str):
+    words = f"{options} {command}"
+    with pytest.raises(Refusal, match=rf"^{command} runs without Spark"):
         choose_way(parse(words.split()), {})
 
 
@@ -767,7 +770,7 @@ def test_missing_section_of_the_lock_is_refused():
 def test_lock_of_the_checkout_has_what_is_installed_by_default():
     lock = read_lock((ROOT / "conf" / "requirements.lock").read_text("utf-8"))
     names = {line.split("==")[0] for line in select_packages(lock, ("core", *DEFAULT_EXTRAS))}
-    assert {"pydantic", "pyspark", "great-expectations", "jinja2", "confluent-kafka"} <= names
+    assert {"pydantic", "pyspark", "great-expectations", "jinja2", "confluent-kafka", "deltalake"} <= names
     assert {"setuptools", "wheel"} <= {line.split("==")[0] for line in lock["build"]}
 
 

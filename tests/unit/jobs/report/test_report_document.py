@@ -11,7 +11,7 @@ from importlib import resources
 
 import pytest
 
-from jobs.report.figures import cut, visible
+from jobs.pages.figures import cut, visible
 from jobs.report.page import MOST_BYTES, MOST_ROWS, build_page, build_views, render, render_group, to_text
 from jobs.report.ranking import Ranking
 from jobs.report.view import ReportRows
@@ -186,7 +186,7 @@ def test_details_that_do_not_fit_leave_room_for_those_of_the_next_group():
 
 def palettes():
     """The colours of both themes by name; the dark one overrides some of the light one's."""
-    style = resources.files("jobs.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
+    style = resources.files("jobs.pages").joinpath("templates", "page.css").read_text(encoding="utf-8")
     light, dark = (
         dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block)) for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)[:2]
     )

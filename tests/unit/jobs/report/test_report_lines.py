@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.report.figures import EN_DASH, visible
+from jobs.pages.figures import EN_DASH, visible
 from jobs.report.fleet import headline
 from jobs.report.groups import GroupLines, add_settled
 from jobs.report.packed import PACKED, PackedLines, pack_lines

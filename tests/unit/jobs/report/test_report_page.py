@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignors.audit.triggers import Trigger
+from jobs.pages.figures import Total, condense, short_names, visible
 from jobs.report.exchange import MOST_OWNERS, draw_exchange
-from jobs.report.figures import Total, condense, short_names, visible
 from jobs.report.fleet import MOST_ASSIGNORS
 from jobs.report.groups import anchor
 from jobs.report.heat_map import lay_out

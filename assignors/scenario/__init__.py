@@ -1,0 +1,1 @@
+"""A change to a group, played to its end before anybody makes it."""

@@ -1,0 +1,140 @@
+"""The steps of one change: rebalances of the classic protocol, rounds of heartbeats of the consumer protocol.
+
+A first call of ``cooperative-sticky`` gives new members nothing that others still own: only the next rebalance hands it over. In the
+consumer protocol (KIP-848) the broker computes one target, and members reach it by heartbeats: first they revoke, then others get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from assignors import assign
+from assignors.audit.comparison import Comparison
+from assignors.audit.movements import LOST, WITHHELD, Difference, LastOwner, Withheld, diff_generations
+from assignors.generation.generation import COOPERATIVE, Generation, owner_of
+from assignors.model import Assignment, GroupProblem, NoResultError, TopicPartition
+from assignors.replay.chains import claiming, held_by_owner
+from assignors.replay.replay import MOST_CALLS
+from assignors.scenario.changes import Changed
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedStep:
+    """One rebalance, or one round of heartbeats in which members revoke and get.
+
+    Attributes:
+        generation: the members, what they claimed, and what they hold after the step. Rounds of one target share its number.
+        difference: movements since the step before; ``withheld`` has what nobody reads until a later step.
+        revocation_count: partitions that members which stay have to give up, if only for the time of the step.
+        stopped: partitions that were read before the step, and are not read by the same owner all through it, in the order of the
+            holdings before. Under an eager protocol these are all partitions, also those that their owner gets back.
+    """
+
+    generation: Generation
+    difference: Difference
+    revocation_count: int
+    stopped: tuple[TopicPartition, ...]
+
+
+def rebalanced(changed: Changed, kafka_version: str) -> Iterator[PlayedStep]:
+    """Yield one call of an eager assignor, or those of a cooperative one until no member gives up what it claims.
+
+    Raises:
+        NoResultError: members still give up what they claim after ``replay.MOST_CALLS`` calls.
+    """
+    is_cooperative = changed.strategy in COOPERATIVE
+    before, withheld = changed.before, _NOTHING
+    for call in range(MOST_CALLS):
+        problem = claiming_what_is_held(changed, before)
+        assignment = assign(changed.strategy, problem, kafka_version=kafka_version)
+        after = Generation(before.generation + 1, changed.strategy, problem, assignment)
+        difference = diff_generations(Comparison(before, after), withheld, is_follow_up=call > 0)
+        given_up_count = difference.cooperative_revocation_count
+        yield PlayedStep(
+            after,
+            difference,
+            given_up_count if is_cooperative else difference.eager_revocation_count,
+            _stopped(before, after) if is_cooperative else _stopped(before, None),
+        )
+        if not is_cooperative or not given_up_count:
+            return
+        before, withheld = after, difference.withheld
+    raise NoResultError(f"{changed.strategy} still hands over after {MOST_CALLS} calls", is_cycle=False)
+
+
+def reconciled(changed: Changed, kafka_version: str) -> Iterator[PlayedStep]:
+    """Yield the rounds of heartbeats until every member has its target: one where nobody has to revoke, else two.
+
+    A member that has to revoke gets nothing new before it has done so. Others get at once what no member of the group still holds.
+    """
+    before, withheld = changed.before, _NOTHING
+    problem = claiming_what_is_held(changed, before)
+    given = assign(changed.strategy, problem, kafka_version=kafka_version)
+    target = {member.member_id: given.get(member.member_id, ()) for member in problem.members}  # of no topics there is no target at all
+    is_reached = False
+    while not is_reached:
+        after = Generation(changed.before.generation + 1, changed.strategy, problem, _holdings_of_round(problem, target))
+        difference = diff_generations(Comparison(before, after), withheld)
+        difference = _with_withheld(difference, _withheld(before, after, target, withheld))
+        yield PlayedStep(after, difference, difference.cooperative_revocation_count, _stopped(before, after))
+        is_reached = after.assignment == target
+        before, withheld = after, difference.withheld
+        problem = claiming_what_is_held(changed, before)
+
+
+_NOTHING: Withheld = {}
+
+
+def claiming_what_is_held(changed: Changed, before: Generation) -> GroupProblem:
+    """Return the problem in which members that stay claim what they have in a generation."""
+    held = held_by_owner(before.problem.members, dict(before.assignment))
+    return claiming(changed.strategy, changed.problem, held, before.generation)
+
+
+def _holdings_of_round(problem: GroupProblem, target: Assignment) -> Assignment:
+    """Return what members hold after one more round of heartbeats.
+
+    Args:
+        problem: ``owned`` is what the members hold before the round.
+    """
+    in_hand = {partition for member in problem.members for partition in member.owned}
+    holdings = {}
+    for member in problem.members:
+        wanted, own = target[member.member_id], set(member.owned)
+        is_revoking = not own.issubset(wanted)
+        holdings[member.member_id] = tuple(
+            partition for partition in wanted if partition in own or not (is_revoking or partition in in_hand)
+        )
+    return holdings
+
+
+def _withheld(before: Generation, after: Generation, target: Assignment, carried: Withheld) -> Withheld:
+    """Return what had an owner and waits for the one of its target, with who held it last."""
+    last = dict(carried)
+    for member in before.problem.members:
+        for partition in before.assignment.get(member.member_id, ()):
+            last[partition] = LastOwner(owner_of(member), member.member_id, before.generation)
+    waiting = {partition for member_id, wanted in target.items() for partition in set(wanted).difference(after.assignment[member_id])}
+    read = {partition for held in after.assignment.values() for partition in held}
+    return {partition: last[partition] for partition in sorted(waiting - read) if partition in last}
+
+
+def _with_withheld(difference: Difference, withheld: Withheld) -> Difference:
+    """Return the difference with the partitions that the consumer protocol keeps back, which its assignors do not tell."""
+    movements = tuple(
+        row._replace(cause=WITHHELD) if row.member_id is None and (row.topic, row.partition) in withheld else row
+        for row in difference.movements
+    )
+    count = sum(1 for row in movements if row.kind == LOST and row.cause == WITHHELD)
+    return replace(difference, movements=movements, withheld=withheld, withheld_count=count)
+
+
+def _stopped(before: Generation, after: Generation | None) -> tuple[TopicPartition, ...]:
+    """Return the partitions held before that their owner does not keep; all of them without a generation after."""
+    kept = held_by_owner(after.problem.members, dict(after.assignment)) if after is not None else {}
+    stopped: dict[TopicPartition, None] = {}
+    for member in before.problem.members:
+        own = set(kept.get(owner_of(member), ()))
+        stopped.update(dict.fromkeys(partition for partition in before.assignment.get(member.member_id, ()) if partition not in own))
+    return tuple(stopped)

@@ -1,0 +1,338 @@
+"""The newest settled generation of stored groups, chosen by name or pattern."""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from assignors.generation.generation import Generation
+from assignors.model import GroupProblem, Member, Topic, TopicPartition
+from jobs.reading.published import Filter, PublishedTables, StoredRow
+from jobs.runtime.errors import UsageError
+from jobs.runtime.locations import on_one_line
+from schemas.keys import GROUP_KEY
+from schemas.vocabulary import Basis, GroupType
+from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
+
+PATTERN_SIGNS = "*?["
+"""What makes a name a pattern, where no group has exactly this name."""
+NEAREST = 3
+"""Names that a message offers for one that is not there."""
+
+
+class GroupKey(NamedTuple):
+    """A group of a cluster."""
+
+    cluster_id: str
+    group_id: str
+
+
+@dataclass(frozen=True)
+class Client:
+    """What a person knows a member by; None where the source has none.
+
+    Attributes:
+        session_timeout_ms: how long the coordinator waits for a heartbeat of the member.
+        subscription_version: in which the member writes its subscription: 3 from Java 3.5 on.
+    """
+
+    client_id: str | None
+    client_host: str | None
+    session_timeout_ms: int | None
+    subscription_version: int | None = None
+
+
+@dataclass(frozen=True)
+class StoredGeneration:
+    """The newest settled generation of a group that has members.
+
+    Attributes:
+        observed_at: time of its record.
+        until: time of the group's next snapshot, when this generation was over; None for a generation that is the newest one.
+        empty_since: time from which on the group has no members; None for one that has some.
+        ended_at: when the group was deleted; None for one that was not.
+        is_consumer_protocol: whether it is a group of KIP-848.
+        generation: what its members subscribe to, claim and were given; for KIP-848 the target.
+        clients: member id -> who it is.
+        leader_client: client library of the leader; None where it is not known.
+        kafka_version: release whose behaviour the audit recomputed the generation with; None without a recomputed assignment.
+        has_subscriptions: False where the source has none: each member then subscribes to all topics that the group has.
+    """
+
+    key: GroupKey
+    observed_at: datetime
+    until: datetime | None
+    empty_since: datetime | None
+    ended_at: datetime | None
+    is_consumer_protocol: bool
+    generation: Generation
+    clients: Mapping[str, Client]
+    leader_client: str | None
+    kafka_version: str | None
+    has_subscriptions: bool
+
+
+def read_groups(
+    tables: PublishedTables, names: Sequence[str], *, every_group: bool = False, cluster_id: str | None = None
+) -> list[StoredGeneration]:
+    """Return groups by cluster and name, each with its newest settled generation that has members.
+
+    A group that a pattern matches is left out where it has no such generation.
+
+    Args:
+        names: exact names, or shell patterns where no group is called so.
+        every_group: all groups, whatever the names.
+        cluster_id: the cluster of the groups; None for all clusters.
+
+    Raises:
+        UsageError: a name or pattern fits no group, or no group chosen has such a generation.
+        WarehouseDamagedError: a table cannot be read.
+    """
+    chosen = find_groups(tables, names, every_group=every_group, cluster_id=cluster_id)
+    audits = _audits(tables, None if every_group else {key.group_id for key in chosen}, cluster_id)
+    audits = {key: audits[key] for key in chosen}
+    newest = {key: row for key, rows in audits.items() if (row := _newest_settled(rows)) is not None}
+    for key, rows in audits.items():
+        if key.group_id in names and key not in newest:
+            raise UsageError(f"group {_shown(key.group_id)} of cluster {_shown(key.cluster_id)}: {_without_members(rows)}")
+    if not newest:
+        raise UsageError(f"groups {_listed(names) or 'of the warehouse'}: none has a settled generation with members")
+    snapshots, topics = _snapshots(tables, newest), read_topics(tables, newest.values())
+    ended = _ended(tables, audits)
+    return [_stored(key, newest[key], audits[key], snapshots[key], topics, ended.get(key)) for key in sorted(newest) if key in snapshots]
+
+
+def find_groups(
+    tables: PublishedTables, names: Sequence[str], *, every_group: bool = False, cluster_id: str | None = None
+) -> dict[GroupKey, int]:
+    """Return the groups that are asked for, by cluster and name, each with how many generations of it are stored.
+
+    Args:
+        names, every_group, cluster_id: see ``read_groups``.
+
+    Raises:
+        UsageError: a name or pattern fits no group, or there is no group at all.
+        WarehouseDamagedError: a table cannot be read.
+    """
+    is_by_name = not every_group and not any(sign in name for name in names for sign in PATTERN_SIGNS)
+    counts = _generation_counts(tables, names if is_by_name else None, cluster_id)
+    if every_group:
+        chosen = set(counts)
+        if not chosen:
+            raise UsageError(f"{_all_groups(cluster_id)}: found none, expected at least one; look at what has landed with `report`")
+    else:
+        chosen = {key for name in names for key in _matching(name, counts, tables, cluster_id)}
+    return {key: counts[key] for key in sorted(chosen)}
+
+
+def in_batches(groups: Mapping[GroupKey, int], most: int) -> Iterator[list[GroupKey]]:
+    """Yield groups in their order, together so many that their counts are at most ``most``; a larger group comes alone."""
+    batch: list[GroupKey] = []
+    total = 0
+    for key, count in groups.items():
+        if batch and total + count > most:
+            yield batch
+            batch, total = [], 0
+        batch.append(key)
+        total += count
+    if batch:
+        yield batch
+
+
+def _generation_counts(tables: PublishedTables, names: Collection[str] | None, cluster_id: str | None) -> dict[GroupKey, int]:
+    wanted = {"basis": [str(Basis.OBSERVED)], **_of(names, cluster_id)}
+    return {GroupKey(*key): count for key, count in tables.counts("generation_audits", GROUP_KEY, wanted).items()}
+
+
+def _of(names: Collection[str] | None, cluster_id: str | None) -> dict[str, Collection[str]]:
+    """Return the filter of groups by name and cluster; None for all."""
+    by_name = {} if names is None else {"group_id": names}
+    return by_name if cluster_id is None else {**by_name, "cluster_id": [cluster_id]}
+
+
+def _audits(tables: PublishedTables, names: Collection[str] | None, cluster_id: str | None) -> dict[GroupKey, list[StoredRow]]:
+    """Return the observed and recomputed audits of groups."""
+    wanted: Filter = {"basis": [str(Basis.OBSERVED), str(Basis.RECOMPUTED)], **_of(names, cluster_id)}
+    columns = ("cluster_id", "group_id", "position", "observed_at", "basis", "is_settled", "member_count", "topics_hash", "kafka_version")
+    by_group: dict[GroupKey, list[StoredRow]] = defaultdict(list)
+    for row in tables.rows("generation_audits", columns, wanted):
+        by_group[GroupKey(row["cluster_id"], row["group_id"])].append(row)
+    return by_group
+
+
+def _matching(name: str, keys: Iterable[GroupKey], tables: PublishedTables, cluster_id: str | None) -> set[GroupKey]:
+    exact = {key for key in keys if key.group_id == name}
+    found = exact or {key for key in keys if fnmatchcase(key.group_id, name)}
+    if found:
+        return found
+    known = _generation_counts(tables, None, cluster_id)
+    if any(sign in name for sign in PATTERN_SIGNS):
+        raise UsageError(f"groups {_shown(name)}: the pattern matches none of the {len(known)} groups{_of_cluster(cluster_id)}")
+    if cluster_id is not None and not known:
+        clusters = {key.cluster_id for key in _generation_counts(tables, None, None)}
+        raise UsageError(f"cluster {_shown(cluster_id)}: found no group of it, {_nearest(cluster_id, clusters)}")
+    raise UsageError(
+        f"group {_shown(name)}: not among the groups{_of_cluster(cluster_id)}, {_nearest(name, {key.group_id for key in known})}"
+    )
+
+
+def _newest_settled(rows: Iterable[StoredRow]) -> StoredRow | None:
+    """Return the observed audit of the newest settled generation with members; None without one."""
+    return max(
+        (row for row in rows if row["basis"] == Basis.OBSERVED and row["is_settled"] and row["member_count"]),
+        key=lambda row: int(row["position"]),
+        default=None,
+    )
+
+
+def _snapshots(tables: PublishedTables, newest: Mapping[GroupKey, StoredRow]) -> dict[GroupKey, StoredRow]:
+    columns = (
+        "cluster_id",
+        "group_id",
+        "position",
+        "generation",
+        "group_type",
+        "strategy",
+        "members",
+        "leader_client",
+        "has_subscriptions",
+    )
+    wanted = {"group_id": {key.group_id for key in newest}, "position": {row["position"] for row in newest.values()}}
+    rows = ((GroupKey(row["cluster_id"], row["group_id"]), row) for row in tables.rows("subscription_snapshots", columns, wanted))
+    return {key: row for key, row in rows if key in newest and row["position"] == newest[key]["position"]}
+
+
+def read_topics(tables: PublishedTables, audits: Iterable[StoredRow]) -> dict[tuple[str, str], list[StoredRow]]:
+    """Return the topics of generations by cluster and ``topics_hash``.
+
+    Args:
+        audits: rows of ``generation_audits`` with their ``topics_hash``.
+    """
+    wanted = {"topics_hash": {row["topics_hash"] for row in audits} - {None}}
+    rows = tables.rows("generation_topics", ("cluster_id", "topics_hash", "topics"), wanted)
+    return {(row["cluster_id"], row["topics_hash"]): row["topics"] for row in rows}
+
+
+def _ended(tables: PublishedTables, audits: Mapping[GroupKey, Sequence[StoredRow]]) -> dict[GroupKey, datetime]:
+    """Return when groups were deleted that have had no snapshot since."""
+    wanted = {"group_id": {key.group_id for key in audits}, "type": (CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA)}
+    ended: dict[GroupKey, StoredRow] = {}
+    for row in tables.rows("group_records", ("cluster_id", "group_id", "offset", "timestamp", "value"), wanted):
+        key = GroupKey(row["cluster_id"], row["group_id"])
+        is_later = key in audits and row["offset"] > max(audit["position"] for audit in audits[key])
+        if is_later and (key not in ended or row["offset"] > ended[key]["offset"]):
+            ended[key] = row
+    return {key: row["timestamp"] for key, row in ended.items() if row["value"] is None}
+
+
+def _stored(
+    key: GroupKey,
+    audit: StoredRow,
+    audits: Iterable[StoredRow],
+    snapshot: StoredRow,
+    topics_by_hash: Mapping[tuple[str, str], Iterable[StoredRow]],
+    ended_at: datetime | None,
+) -> StoredGeneration:
+    observed = sorted((row for row in audits if row["basis"] == Basis.OBSERVED), key=lambda row: int(row["position"]))
+    later = [row for row in observed if row["position"] > audit["position"]]
+    recomputed = (row for row in audits if row["basis"] == Basis.RECOMPUTED and row["position"] == audit["position"])
+    members = snapshot["members"]
+    return StoredGeneration(
+        key=key,
+        observed_at=audit["observed_at"],
+        until=later[0]["observed_at"] if later else ended_at,
+        empty_since=_empty_since(later),
+        ended_at=ended_at,
+        is_consumer_protocol=snapshot["group_type"] == GroupType.CONSUMER,
+        generation=stored_generation(snapshot, topics_by_hash.get((key.cluster_id, audit["topics_hash"]), ())),
+        clients={one["member_id"]: _client(one) for one in members},
+        leader_client=snapshot["leader_client"],
+        kafka_version=next((row["kafka_version"] for row in recomputed), None),
+        has_subscriptions=snapshot["has_subscriptions"] is not False,
+    )
+
+
+def stored_generation(snapshot: StoredRow, topics: Iterable[StoredRow]) -> Generation:
+    """Return the generation of a row of ``subscription_snapshots``.
+
+    Args:
+        topics: those of its ``topics_hash``; one without partitions does not exist.
+    """
+    known = {
+        topic["topic"]: Topic(topic["partition_count"], _racks(topic["partition_racks"]), topic["topic_id"])
+        for topic in topics
+        if topic["partition_count"]
+    }
+    members = snapshot["members"]
+    assignment = {member["member_id"]: _partitions(member["assigned"]) for member in members}
+    return Generation(snapshot["generation"], snapshot["strategy"] or "", GroupProblem(known, tuple(map(_member, members))), assignment)
+
+
+def _empty_since(later: Sequence[StoredRow]) -> datetime | None:
+    """Return the time of the first of the empty generations at the end; None where the last one has members."""
+    since = None
+    for row in reversed(later):
+        if row["member_count"]:
+            break
+        since = row["observed_at"]
+    return since
+
+
+def _member(row: StoredRow) -> Member:
+    return Member(
+        row["member_id"],
+        tuple(row["topics"] or ()),
+        row["group_instance_id"],
+        row["rack"],
+        _partitions(row["owned"]),
+        row["owned_generation"],
+        row["user_data"],
+    )
+
+
+def _client(row: StoredRow) -> Client:
+    return Client(row["client_id"], row["client_host"], row["session_timeout_ms"], row["subscription_version"])
+
+
+def _partitions(entries: Iterable[StoredRow] | None) -> tuple[TopicPartition, ...]:
+    return tuple((entry["topic"], partition) for entry in entries or () for partition in entry["partitions"])
+
+
+def _racks(stored: Sequence[Sequence[str | None]] | None) -> tuple[tuple[str | None, ...], ...] | None:
+    return None if stored is None else tuple(map(tuple, stored))
+
+
+def _without_members(rows: Iterable[StoredRow]) -> str:
+    observed = [row for row in rows if row["basis"] == Basis.OBSERVED]
+    last = max(observed, key=lambda row: int(row["position"]), default=None)
+    if last is None:
+        return "found no generation, expected a settled one with members"
+    state = "has no members" if not last["member_count"] else "still hands over partitions"
+    newest = f"the newest, of {last['observed_at']:%Y-%m-%d %H:%M:%S} UTC, {state}"
+    return f"found no settled generation with members among {len(observed)}; {newest}"
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), n=NEAREST, cutoff=0.5)
+    return f"the nearest names are {_listed(near)}" if near else f"of which there are {len(known)}, none with a similar name"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(_shown, names))
+
+
+def _shown(name: str) -> str:
+    return f"'{on_one_line(name)}'"
+
+
+def _of_cluster(cluster_id: str | None) -> str:
+    return f" of cluster {_shown(cluster_id)}" if cluster_id is not None else " of the warehouse"
+
+
+def _all_groups(cluster_id: str | None) -> str:
+    return f"groups{_of_cluster(cluster_id)}"

@@ -1,0 +1,126 @@
+"""The tables of a local warehouse as its newest published run left them, read without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from jobs.runtime.contract import contract_version
+from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
+from jobs.runtime.locations import is_warehouse, local_folder, masked
+from schemas.vocabulary import RunStatus
+
+StoredRow = dict[str, Any]
+"""Column -> value: times are aware UTC, nested columns are lists and dictionaries, maps are lists of pairs."""
+
+Filter = Mapping[str, Collection[Any]]
+"""Column -> the values that it may have; rows have to match in all of them."""
+
+_READ_ERRORS = (DeltaError, OSError, pa.ArrowException)
+"""What deltalake and pyarrow raise where a log or a file is missing or damaged."""
+
+
+@dataclass(frozen=True)
+class PublishedTables:
+    """A warehouse at the versions that its newest published run names. A run in progress changes nothing here.
+
+    Attributes:
+        folder: where the tables are.
+        run_id: the run that published them.
+        versions: table -> version.
+    """
+
+    folder: Path
+    run_id: str
+    versions: Mapping[str, int]
+
+    def rows(self, table: str, columns: Sequence[str], wanted: Filter | None = None, since: datetime | None = None) -> list[StoredRow]:
+        """Return rows of a table, in no order; none of a table that the run did not know.
+
+        Args:
+            columns: what each row has. A column that an older contract lacks is None.
+            wanted: pushed down, so that files and row groups without such values are not read.
+            since: the earliest ``observed_at``, pushed down too; None for all times.
+
+        Raises:
+            WarehouseDamagedError: the log or a file of the table cannot be read.
+        """
+        try:
+            table_of_rows = self._read(table, columns, wanted, since)
+            found: list[StoredRow] = table_of_rows.to_pylist() if table_of_rows is not None else []
+        except _READ_ERRORS as error:
+            raise _damaged(self.folder, table, error) from error
+        absent = dict.fromkeys(set(columns).difference(found[0])) if found else {}
+        return [{**row, **absent} for row in found] if absent else found
+
+    def counts(self, table: str, columns: Sequence[str], wanted: Filter | None = None) -> dict[tuple[Any, ...], int]:
+        """Return how many rows have each combination of values of these columns. No row becomes a Python object.
+
+        Raises:
+            WarehouseDamagedError: the log or a file of the table cannot be read.
+        """
+        try:
+            read = self._read(table, columns, wanted)
+            counted = read.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist() if read is not None else []
+        except _READ_ERRORS as error:
+            raise _damaged(self.folder, table, error) from error
+        return {tuple(row[name] for name in columns): row["count_all"] for row in counted}
+
+    def _read(self, table: str, columns: Sequence[str], wanted: Filter | None, since: datetime | None = None) -> pa.Table | None:
+        """Return the columns that the table has; None of a table that the run did not know."""
+        if table not in self.versions:
+            return None
+        dataset = DeltaTable(self.folder / table, version=self.versions[table]).to_pyarrow_dataset()
+        known = [name for name in columns if name in dataset.schema.names]
+        return dataset.to_table(columns=known, filter=_expression(wanted or {}, since))
+
+
+def open_published(location: str) -> PublishedTables:
+    """Return the tables of a warehouse as its newest published run left them.
+
+    Args:
+        location: as ``--warehouse`` names it.
+
+    Raises:
+        NotAWarehouseError: it is no local folder, has no tables, nothing was published yet, or a newer release made it.
+        WarehouseDamagedError: the table ``runs`` cannot be read.
+    """
+    name, folder = masked(location), local_folder(location)
+    if folder is None:
+        raise NotAWarehouseError(f"warehouse {name}: expected a local folder, since it is read without Spark; copy the tables into one")
+    if not is_warehouse(folder):
+        raise NotAWarehouseError(f"warehouse {name}: no tables here; land captures first, or name another with --warehouse")
+    try:
+        runs = DeltaTable(folder / "runs")
+        contract_version(name, "runs", f"delta.`{folder / 'runs'}`", runs.metadata().configuration)
+        columns = ["run_id", "run_sequence", "finished_at", "table_versions"]
+        published = runs.to_pyarrow_dataset().to_table(columns=columns, filter=_expression({"status": [str(RunStatus.PUBLISHED)]}))
+    except _READ_ERRORS as error:
+        raise _damaged(folder, "runs", error) from error
+    if not published.num_rows:
+        raise NotAWarehouseError(f"warehouse {name}: nothing is published yet; run first")
+    newest = max(published.to_pylist(), key=lambda row: (row["run_sequence"], row["finished_at"]))
+    return PublishedTables(folder, newest["run_id"], dict(newest["table_versions"]))
+
+
+def _expression(wanted: Filter, since: datetime | None = None) -> ds.Expression | None:
+    """Return a filter as pyarrow takes it; None for all rows."""
+    tests = [ds.field(name).isin(list(values)) for name, values in wanted.items()]
+    if since is not None:
+        tests.append(ds.field("observed_at") >= since)
+    return reduce(and_, tests) if tests else None
+
+
+def _damaged(folder: Path, table: str, error: Exception) -> WarehouseDamagedError:
+    reason = " ".join(str(error).split())[:300]
+    return WarehouseDamagedError(f"warehouse {folder}: table {table} cannot be read ({reason}); `verify` names what is damaged")

@@ -1,0 +1,94 @@
+"""Predictions of what has happened: each stored generation from the one before it, to learn how good other predictions are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from assignors.audit.triggers import Trigger
+from assignors.replay.conformance import Conformance
+from assignors.replay.replay import NEWEST_KAFKA
+from assignors.scenario.backtest import Backtest, LeftOut, Omission, Prediction, predict
+from jobs.reading.generations import RecordedGeneration
+from jobs.reading.groups import GroupKey
+
+MOST_DIFFERENCES = 100
+"""Predictions that are not exact and are shown one by one; the rest is counted."""
+
+
+@dataclass(frozen=True)
+class Differing:
+    """A prediction that is not exact."""
+
+    key: GroupKey
+    observed_at: datetime
+    prediction: Prediction
+
+
+@dataclass
+class Differences:
+    """The predictions that were not exact.
+
+    Attributes:
+        shown: the first ``MOST_DIFFERENCES``.
+        count: all of them.
+    """
+
+    shown: list[Differing] = field(default_factory=list)
+    count: int = 0
+
+    def note(self, recorded: RecordedGeneration, result: Prediction | LeftOut) -> Prediction | LeftOut:
+        """Return the result of a generation; one that is a prediction and not exact is noted."""
+        if isinstance(result, Prediction) and result.conformance is not Conformance.EXACT:
+            self.count += 1
+            if len(self.shown) < MOST_DIFFERENCES:
+                self.shown.append(Differing(recorded.key, recorded.observed_at, result))
+        return result
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A backtest of stored generations, with its differences."""
+
+    backtest: Backtest
+    differences: Differences
+
+
+def judge_predictions(generations: Iterable[RecordedGeneration], since: datetime | None = None) -> Tested:
+    """Return how well generations are predicted.
+
+    Args:
+        generations: those of a group in their order, one group after another; read once and not kept.
+        since: only generations from here on count. Those before it are what the first ones are predicted from.
+    """
+    differences = Differences()
+    backtest = Backtest.of(
+        differences.note(one, result) for one, result in predictions(generations) if since is None or one.observed_at >= since
+    )
+    return Tested(backtest, differences)
+
+
+def predictions(generations: Iterable[RecordedGeneration]) -> Iterator[tuple[RecordedGeneration, Prediction | LeftOut]]:
+    """Yield each generation with what comes of predicting it from the one before."""
+    earlier: RecordedGeneration | None = None
+    before: RecordedGeneration | None = None
+    for one in generations:
+        if not one.is_next or before is None or before.key != one.key:
+            earlier = before = None
+        yield one, _predicted(earlier, before, one)
+        earlier, before = before, one
+
+
+def _predicted(earlier: RecordedGeneration | None, before: RecordedGeneration | None, one: RecordedGeneration) -> Prediction | LeftOut:
+    if before is None:
+        is_created = one.triggers is not None and Trigger.GROUP_CREATED in one.triggers
+        return LeftOut(one.generation.generation, Omission.NO_MEMBERS if is_created else Omission.UNKNOWN_BEFORE)
+    return predict(
+        before.generation,
+        one.generation,
+        one.triggers,
+        earlier=None if earlier is None else earlier.generation,
+        leader_client=one.leader_client,
+        kafka_version=before.kafka_version or NEWEST_KAFKA,
+    )

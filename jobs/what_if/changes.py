@@ -1,0 +1,146 @@
+"""What shall be changed, as a person says it: by options or in a YAML file; and the scenario that this is for one group."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from assignors.scenario.changes import apply_changes
+from assignors.scenario.scenario import CONSUMER, Scenario
+from jobs.reading.groups import StoredGeneration
+from jobs.runtime.errors import UsageError
+from jobs.runtime.yaml_file import read_yaml
+from jobs.what_if.options import WhatIfOptions
+from schemas.config import explain_mistakes
+from schemas.vocabulary import DEFAULT_SERVER_STRATEGY, SERVER_STRATEGIES_BY_NAME, STRATEGIES
+
+
+class Changes(BaseModel):
+    """Changes to any group, with the names that options have; without any the group rebalances once.
+
+    Attributes:
+        add_members: how many members join, or their ids.
+        remove_members: how many members leave, or a pattern of their ids.
+        partitions: topic -> its partition count afterwards.
+        subscribe: what every member subscribes to afterwards; None is as before.
+        static_ids: whether every member that has no instance id gets one.
+        rack: pattern of members -> their rack.
+        protocol: ``classic`` or ``consumer``; None is any.
+        strategies: assignors to compare; None is all that fit the protocol.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    add_members: int | tuple[str, ...] = 0
+    remove_members: int | str = 0
+    partitions: dict[str, int] = Field(default_factory=dict)
+    subscribe: tuple[str, ...] | None = Field(default=None, min_length=1)
+    static_ids: bool = False
+    rack: dict[str, str] = Field(default_factory=dict)
+    protocol: str | None = None
+    strategies: tuple[str, ...] | None = Field(default=None, min_length=1)
+
+
+CHANGES = tuple(name for name in Changes.model_fields if name != "strategies")
+
+
+def read_changes(options: WhatIfOptions) -> dict[str, Changes]:
+    """Return the changes by the name of their scenario; those of the options are called ``''``.
+
+    Raises:
+        UsageError: the file cannot be read or has mistakes, one line each; or options exclude each other.
+    """
+    given = given_changes(options)
+    if options.members is not None and {"add_members", "remove_members"}.intersection(given):
+        raise UsageError("--members excludes --add-members and --remove-members: it tries counts of its own")
+    if options.scenario is None:
+        values = {name: getattr(options, name) for name in given}
+        values.update({name: dict(values[name]) for name in ("partitions", "rack") if name in values})
+        return {"": Changes(**values, strategies=options.strategies)}
+    if given or options.members is not None:
+        raise UsageError(f"--scenario excludes --{(given or ['members'])[0].replace('_', '-')}: write the change into the file")
+    return _read_file(options.scenario, options.strategies)
+
+
+def given_changes(options: WhatIfOptions) -> list[str]:
+    """Return the names of the changes that the options ask for."""
+    return [name for name in CHANGES if getattr(options, name) not in (None, 0, False, ())]
+
+
+def _read_file(path: Path, strategies: tuple[str, ...] | None) -> dict[str, Changes]:
+    content, where = read_yaml(path, "--scenario"), f"--scenario {path}"
+    if not isinstance(content, dict) or not content:
+        found = "nothing" if not content else type(content).__name__
+        raise UsageError(f"{where}: expected names of scenarios, each with its changes, found {found}")
+    scenarios: dict[str, Changes] = {}
+    mistakes: list[str] = []
+    for name, values in content.items():
+        try:
+            changes = Changes.model_validate({} if values is None else values)
+        except ValidationError as error:
+            mistakes.append(explain_mistakes(error, f"{where}: scenario {name!r}", Changes))
+        else:
+            is_free = changes.strategies is None and strategies is not None
+            scenarios[str(name)] = changes.model_copy(update={"strategies": strategies}) if is_free else changes
+    if mistakes:
+        raise UsageError("\n".join(mistakes))
+    return scenarios
+
+
+def strategies_for(changes: Changes, group: StoredGeneration) -> Iterator[str]:
+    """Yield the assignors to compare: those that are named, else the group's own and all that fit the protocol."""
+    if changes.strategies is not None:
+        yield from changes.strategies
+        return
+    server_side = (DEFAULT_SERVER_STRATEGY, *SERVER_STRATEGIES_BY_NAME.values())
+    listed = [*STRATEGIES, DEFAULT_SERVER_STRATEGY] if changes.protocol is None else list(STRATEGIES)
+    if changes.protocol == CONSUMER:
+        listed = list(server_side)
+    own = group.generation.strategy
+    if own and own not in listed and changes.protocol is None:
+        yield own
+    yield from listed
+
+
+def scenario_for(changes: Changes, group: StoredGeneration, strategy: str, threads: int) -> Scenario:
+    """Return the scenario of these changes for one group.
+
+    Args:
+        strategy: the assignor afterwards.
+        threads: consumers of each member that is counted.
+
+    Raises:
+        ValueError: the changes contradict themselves, or do not fit the group.
+    """
+    added, removed = changes.add_members, changes.remove_members
+    scenario = Scenario(
+        added=added * threads if isinstance(added, int) else added,
+        removed=removed * threads if isinstance(removed, int) else removed,
+        partition_counts=changes.partitions,
+        topics=changes.subscribe,
+        strategy=strategy,
+        protocol=changes.protocol,
+        racks=changes.rack,
+    )
+    return replace(scenario, instance_ids=_instance_ids(group, scenario)) if changes.static_ids else scenario
+
+
+def _instance_ids(group: StoredGeneration, scenario: Scenario) -> dict[str, str]:
+    """Return instance ids for the members that stay and have none: their client ids, numbered where several share one."""
+    own = {member.member_id for member in group.generation.problem.members}
+    staying = [member for member in apply_changes(group.generation, scenario).problem.members if member.member_id in own]
+    taken = {member.group_instance_id for member in staying if member.group_instance_id is not None}
+    client_ids = {member_id: client.client_id or member_id for member_id, client in group.clients.items()}
+    shared = Counter(client_ids[member.member_id] for member in staying)
+    ids: dict[str, str] = {}
+    for member in staying:
+        if member.group_instance_id is None:
+            name = client_ids[member.member_id]
+            candidates = (name, *(f"{name}-{number}" for number in range(1, len(staying) + len(taken) + 1)))
+            ids[member.member_id] = next(one for one in candidates[shared[name] > 1 :] if one not in taken)
+            taken.add(ids[member.member_id])
+    return ids

@@ -1,0 +1,58 @@
+"""The next deploy of a group: what it costs while members get new ids with each restart, which instance ids spare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from glob import escape
+
+from assignors.model import AssignorError
+from assignors.scenario.play import play
+from assignors.scenario.scenario import Scenario
+from jobs.what_if.rehearsal import Subject, release_for
+
+MOST_RESTARTS = 30
+"""Restarts that are played; a larger group is judged by its first ones."""
+
+
+@dataclass(frozen=True)
+class Deploy:
+    """Members without instance ids restarted one after another, each after the group has settled.
+
+    Attributes:
+        restart_count: members that were restarted.
+        rebalance_count: rebalances until the group has settled for the last time.
+        movement_count: changes of owner, all together.
+        stopped_count: times that a partition stopped being read, all together.
+        longest_session_ms: the longest session timeout: a static member that is back before causes no rebalance; None where unknown.
+    """
+
+    restart_count: int
+    rebalance_count: int
+    movement_count: int
+    stopped_count: int
+    longest_session_ms: int | None
+
+
+def play_deploy(subject: Subject) -> Deploy | None:
+    """Return what a restart of the members without instance ids costs by the group's own strategy.
+
+    None where all members are static, where there is one only, and where the strategy has no result.
+    """
+    generation = subject.stored.generation
+    restarted = [member.member_id for member in generation.problem.members if member.group_instance_id is None][:MOST_RESTARTS]
+    if not restarted or len(generation.problem.members) < 2:
+        return None
+    rebalances = movements = stopped = 0
+    version = release_for(subject.stored, generation.strategy)
+    try:
+        for number, member_id in enumerate(restarted):
+            for scenario in (Scenario(removed=escape(member_id)), Scenario(added=(f"{member_id}~{number}",))):
+                outcome = play(generation, scenario, kafka_version=version).expected
+                generation = outcome.after
+                rebalances += outcome.round_count
+                movements += outcome.difference.movement_count
+                stopped += sum(len(step.stopped) for step in outcome.steps)
+    except (ValueError, AssignorError):
+        return None
+    sessions = [client.session_timeout_ms for client in subject.stored.clients.values() if client.session_timeout_ms is not None]
+    return Deploy(len(restarted), rebalances, movements, stopped, max(sessions, default=None))

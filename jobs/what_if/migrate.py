@@ -1,0 +1,87 @@
+"""What if groups moved to the consumer protocol: the plan for a fleet, printed, and written as a page where that is asked for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobs.reading.groups import read_groups
+from jobs.reading.published import open_published
+from jobs.reading.weights import read_weights
+from jobs.runtime.errors import PlatformError, UsageError
+from jobs.runtime.output_files import check_migration_page, write_output
+from jobs.what_if.migration import Plan, in_order, plan_migration
+from jobs.what_if.migration_text import fleet_document, plan_lines
+from jobs.what_if.options import WhatIfOptions
+
+_EXCLUDED = (
+    *("add_members", "remove_members", "partitions", "subscribe", "static_ids", "rack", "protocol", "scenario", "strategies", "members"),
+    "threads_per_member",
+)
+
+
+def plan_fleet(options: WhatIfOptions, warehouse: str) -> str:
+    """Return the plan for the groups that are asked for, as text or as one JSON document; write its page where ``--output`` is given.
+
+    The last line of the text is then the page's path.
+
+    Args:
+        warehouse: where the tables are.
+
+    Raises:
+        UsageError: options exclude each other, a group is not there, no group is classic, or the page would replace another file.
+        PlatformError: a page is asked for, and Jinja is not installed.
+        NotAWarehouseError: there are no tables, or nothing is published.
+        WarehouseDamagedError: a table cannot be read.
+        EvenkeelError: the page cannot be written.
+    """
+    _check(options, warehouse)
+    tables = open_published(warehouse)
+    groups = read_groups(tables, options.groups, every_group=options.all, cluster_id=options.cluster_id)
+    classic = [stored for stored in groups if not stored.is_consumer_protocol]
+    if not classic:
+        counted = "the group uses" if len(groups) == 1 else f"all {len(groups)} groups use"
+        raise UsageError(f"--migrate: {counted} the consumer protocol already, expected a classic group")
+    weights = read_weights(tables, classic)
+    plans = in_order(plan_migration(stored, weights[stored.key]) for stored in classic)
+    consumer_count = len(groups) - len(classic)
+    if options.output is not None:
+        _write(plans, consumer_count, tables.run_id, options.output)
+    if options.json:
+        return json.dumps(fleet_document(plans, consumer_count), indent=1)
+    return "\n".join([*plan_lines(plans, consumer_count), *([] if options.output is None else [str(options.output)])])
+
+
+def _check(options: WhatIfOptions, warehouse: str) -> None:
+    """Refuse changes, since the plan has one of its own, and a page that would replace another file.
+
+    Raises:
+        UsageError: naming the option.
+    """
+    plain = WhatIfOptions()
+    for name in _EXCLUDED:
+        if getattr(options, name) != getattr(plain, name):
+            raise UsageError(f"--migrate excludes --{name.replace('_', '-')}: it plays that move and no other change")
+    if options.output is not None:
+        check_migration_page(options.output, warehouse)
+
+
+def _write(plans: Sequence[Plan], consumer_count: int, run_id: str, path: Path) -> None:
+    """Write the page, and further ones where it has no room for all lines.
+
+    Raises:
+        PlatformError: Jinja is not installed.
+        EvenkeelError: a file cannot be written.
+    """
+    try:
+        from jobs.what_if.migration_page import render_plan
+    except ModuleNotFoundError as error:
+        if error.name not in ("jinja2", "markupsafe"):
+            raise
+        raise PlatformError(
+            f"--output needs the package jinja2, Evenkeel's extra report; install it: {sys.executable} -m pip install jinja2"
+        ) from None
+    for name, html in render_plan(plans, consumer_count, run_id, path.name).items():
+        write_output([html], path.with_name(name), "what-if")

@@ -1,0 +1,72 @@
+"""What a person should know of a scenario, whichever assignor runs: what none can mend, and what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from assignors.algorithms.releases import client_behaviour
+from assignors.generation.generation import SERVER_SIDE
+from assignors.generation.subscriptions import existing_partition_counts
+from assignors.model import GroupProblem
+from jobs.what_if.figures import Answer
+from jobs.what_if.rehearsal import Rehearsal, Subject, release_for
+
+HEAVY = 1.25
+"""A partition that brings so many times a member's mean share is worth a line."""
+
+
+def notes_on(subject: Subject, rehearsal: Rehearsal) -> Iterator[str]:
+    """Yield a sentence each."""
+    if rehearsal.cheapest is None or rehearsal.cheapest.played is None:
+        return
+    problem = rehearsal.cheapest.played.expected.after.problem
+    yield from _heavy_partition(subject, len(problem.members))
+    yield from _too_many_members(problem)
+    yield from _ignored_racks(problem, rehearsal.answers)
+    yield from _newer_releases(subject, rehearsal.answers)
+    if rehearsal.changes.static_ids and all(member.group_instance_id for member in subject.stored.generation.problem.members):
+        yield "Every member has an instance id already."
+    if not subject.stored.has_subscriptions:
+        yield "The capture has no subscriptions: each member is taken to subscribe to all topics of the group."
+    if problem.topics.keys() - subject.stored.generation.problem.topics.keys():
+        yield "Of topics that are new to the group nothing is known: their partitions count as without records."
+
+
+def _heavy_partition(subject: Subject, member_count: int) -> Iterator[str]:
+    weights = subject.weights
+    for figures, text in ((weights.throughput, "brings {share:.0%} of the records"), (weights.lag, "has {share:.0%} of the lag")):
+        total = sum(figures.values())
+        if not total or member_count < 2:
+            continue
+        (topic, partition), most = max(figures.items(), key=lambda one: (one[1], one[0]))
+        share = most / total
+        if share * member_count >= HEAVY:
+            yield f"{topic}-{partition} alone {text.format(share=share)}: one member reads it, whichever assignor runs."
+
+
+def _too_many_members(problem: GroupProblem) -> Iterator[str]:
+    partitions, members = sum(existing_partition_counts(problem).values()), len(problem.members)
+    if members > partitions:
+        idle = members - partitions
+        yield f"{members} members share {partitions} partitions: {idle} of them {'has' if idle == 1 else 'have'} nothing to read."
+
+
+def _ignored_racks(problem: GroupProblem, answers: Sequence[Answer]) -> Iterator[str]:
+    """Yield which of the strategies ignore racks, where members have some: round robin, the brokers' own, and clients before KIP-881."""
+    if not any(member.rack for member in problem.members):
+        return
+    ignoring = [answer.strategy for answer in answers if answer.played is not None and _ignores_racks(answer)]
+    if ignoring:
+        yield f"Racks are ignored by {', '.join(ignoring)}."
+
+
+def _ignores_racks(answer: Answer) -> bool:
+    return answer.strategy in (*SERVER_SIDE, "roundrobin") or not client_behaviour(answer.release).is_rack_aware
+
+
+def _newer_releases(subject: Subject, answers: Sequence[Answer]) -> Iterator[str]:
+    """Yield which of the strategies take newer clients than the group's."""
+    own = subject.stored.kafka_version
+    for answer in answers:
+        if answer.release not in (None, release_for(subject.stored, answer.strategy)):
+            yield f"{answer.strategy} is played by Kafka {answer.release}: clients such as the group's ({own}) do not have it."

@@ -1,0 +1,88 @@
+"""How a group gets to a scenario: what a person has to do, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from assignors.generation.generation import COOPERATIVE, SERVER_SIDE
+from jobs.reading.groups import StoredGeneration
+from jobs.what_if.changes import Changes
+from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, Flavour
+
+_NAMES_ON_BROKERS = {ours: kafkas for kafkas, ours in SERVER_STRATEGIES_BY_NAME.items()}
+
+
+def steps_to(group: StoredGeneration, changes: Changes, strategy: str, threads: int) -> Iterator[str]:
+    """Yield a sentence a step; none for a group that only rebalances.
+
+    Args:
+        strategy: the assignor afterwards.
+        threads: consumers of each member that is counted.
+    """
+    for topic, count in sorted(changes.partitions.items()):
+        yield f"Give topic {topic} {count} partitions: kafka-topics.sh --alter --topic {topic} --partitions {count}."
+    if changes.subscribe is not None:
+        yield f"Deploy members that subscribe to {', '.join(changes.subscribe)}."
+    if changes.static_ids and any(member.group_instance_id is None for member in group.generation.problem.members):
+        yield "Set group.instance.id of each member, another one for each, and restart the members one after another."
+    for pattern, rack in changes.rack.items():
+        yield f"Set client.rack={rack} of the members {pattern}, and restart them one after another."
+    yield from _to_strategy(group, strategy)
+    yield from _to_members(changes, threads)
+
+
+def _to_members(changes: Changes, threads: int) -> Iterator[str]:
+    each = f", {threads} consumers each" if threads > 1 else ""
+    if isinstance(changes.remove_members, str):
+        yield f"Stop the members {changes.remove_members}."
+    elif changes.remove_members:
+        yield f"Stop {_members(changes.remove_members)}{each}; here the last in order leave."
+    if isinstance(changes.add_members, tuple):
+        yield f"Start the members {', '.join(changes.add_members)}."
+    elif changes.add_members:
+        at_once = ", all at once, so that the group rebalances once" if changes.add_members > 1 else ""
+        yield f"Start {_members(changes.add_members)}{each}{at_once}."
+
+
+def _members(count: int) -> str:
+    return "1 member" if count == 1 else f"{count} members"
+
+
+def _to_strategy(group: StoredGeneration, strategy: str) -> Iterator[str]:
+    today = group.generation.strategy
+    if strategy == today:
+        return
+    if strategy in SERVER_SIDE and group.is_consumer_protocol:
+        yield f"Set group.remote.assignor={_NAMES_ON_BROKERS.get(strategy, strategy)} of the members, and restart them one after another."
+    elif strategy in SERVER_SIDE:
+        yield from _to_consumer_protocol(strategy)
+    elif group.is_consumer_protocol:
+        yield "Check that group.consumer.migration.policy of the brokers is bidirectional or downgrade."
+        yield (
+            f"Set group.protocol=classic and partition.assignment.strategy={strategy} of the members, and restart them one after another. "
+            "The group is classic again when the last member of the consumer protocol has left."
+        )
+    else:
+        yield from _to_client_strategy(group, today, strategy)
+
+
+def _to_consumer_protocol(strategy: str) -> Iterator[str]:
+    yield "Check that the brokers run Kafka 4.0 or later, and that their group.consumer.migration.policy is bidirectional or upgrade."
+    yield (
+        f"Set group.protocol=consumer and group.remote.assignor={_NAMES_ON_BROKERS.get(strategy, strategy)} of the members. Take out "
+        "partition.assignment.strategy, session.timeout.ms and heartbeat.interval.ms: brokers decide these."
+    )
+    yield "Restart the members one after another (KIP-848). The first one converts the group while the others go on reading."
+
+
+def _to_client_strategy(group: StoredGeneration, today: str, strategy: str) -> Iterator[str]:
+    changes_protocol = (today in COOPERATIVE) != (strategy in COOPERATIVE)
+    if changes_protocol and group.leader_client == Flavour.LIBRDKAFKA:
+        yield (
+            f"Stop all members, set partition.assignment.strategy={strategy}, and start them again: librdkafka refuses a list with "
+            "eager and cooperative assignors."
+        )
+        return
+    rule = " (KIP-429)" if changes_protocol else ""
+    yield f"Set partition.assignment.strategy={strategy},{today} of the members, and restart them one after another{rule}."
+    yield f"When all have it, take out {today}, and restart them one after another again. Until then the group keeps {today}."

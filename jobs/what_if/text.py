@@ -1,0 +1,173 @@
+"""Rehearsals as text for a terminal: tables, and sentences below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from assignors.audit.least_movement import Least
+from jobs.runtime.locations import on_one_line
+from jobs.what_if.deploy import Deploy
+from jobs.what_if.figures import Answer, Loads, Span
+from jobs.what_if.notes import notes_on
+from jobs.what_if.rehearsal import Curve, Rehearsal, Subject
+from jobs.what_if.steps import steps_to
+
+UNKNOWN = "-"
+_HEAD = ("", "members", "partitions", "imbalance", "by lag", "by rate", "moves", "stops reading", "rounds")
+
+
+def group_lines(subject: Subject, rehearsals: Sequence[Rehearsal], deploy: Deploy | None) -> Iterator[str]:
+    """Yield the lines on one group: now, a line a strategy, what to do, and what to know. Names are escaped.
+
+    Args:
+        deploy: what a deploy costs without instance ids; None where that is not asked.
+    """
+    yield from _heading(subject)
+    yield ""
+    rows = [_HEAD, ("now", *_load_cells([subject.now]), *(UNKNOWN,) * 3)]
+    for rehearsal in rehearsals:
+        prefix = f"{rehearsal.name}: " if rehearsal.name else ""
+        rows += [(f"{prefix}{answer.strategy}", *_cells(answer)) for answer in rehearsal.answers if answer.played is not None]
+    yield from table_lines(_without_unknown(rows))
+    for rehearsal in rehearsals:
+        yield from _below(subject, rehearsal)
+    if deploy is not None:
+        yield ""
+        yield from _deploy_lines(subject, deploy)
+
+
+def curve_lines(subject: Subject, curve: Curve) -> Iterator[str]:
+    """Yield the lines on the member counts of one group. Names are escaped."""
+    yield from _heading(subject)
+    yield ""
+    strategies = [answer.strategy for answer in curve.counts[0].rehearsal.answers]
+    rows: list[Sequence[str]] = [("members", *strategies)]
+    rows += [(str(count.members), *map(_curve_cell, count.rehearsal.answers)) for count in curve.counts]
+    yield from table_lines(rows)
+    yield "A cell has the partitions of a member, and how many partitions move."
+    yield ""
+    unit = f" of {subject.threads} consumers each" if subject.threads > 1 else ""
+    if curve.divides_well is None:
+        twice = 2 * subject.now.member_count // subject.threads
+        yield f"divides well: no count above today's and up to {twice} gives all members the same number of partitions."
+    else:
+        yield f"divides well: {curve.divides_well} members{unit}, the fewest above today's with the same number of partitions for each."
+    for note in notes_on(subject, curve.counts[0].rehearsal):
+        yield on_one_line(f"note: {note}")
+
+
+def table_lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows as columns: the first to the left, others to the right. Names are escaped."""
+    cells = [[on_one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for first, *others in cells:
+        padded = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        yield "  ".join(padded).rstrip()
+
+
+def _without_unknown(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return rows without the columns in which nothing is known."""
+    columns = [column for column in zip(*rows, strict=True) if set(column[1:]) != {UNKNOWN}]
+    return list(zip(*columns, strict=True))
+
+
+def _heading(subject: Subject) -> Iterator[str]:
+    stored = subject.stored
+    protocol = "consumer protocol" if stored.is_consumer_protocol else "classic protocol"
+    client = f", {stored.leader_client}" if stored.leader_client else ""
+    strategy = stored.generation.strategy or "no assignor"
+    yield on_one_line(
+        f"{stored.key.group_id} of cluster {stored.key.cluster_id}, generation {stored.generation.generation} of "
+        f"{stored.observed_at:%Y-%m-%d %H:%M:%S} UTC: {strategy}, {protocol}{client}"
+    )
+    if stored.ended_at is not None:
+        yield f"The group was deleted at {stored.ended_at:%Y-%m-%d %H:%M:%S} UTC; these are its last members."
+    elif stored.empty_since is not None:
+        yield f"The group has no members since {stored.empty_since:%Y-%m-%d %H:%M:%S} UTC; these are its last ones."
+    if subject.weights.seen_at is not None:
+        yield f"Lag and rate (records a second) are of {subject.weights.seen_at:%Y-%m-%d %H:%M:%S} UTC."
+
+
+def _below(subject: Subject, rehearsal: Rehearsal) -> Iterator[str]:
+    """Yield the sentences on one scenario."""
+    yield ""
+    if rehearsal.name:
+        yield on_one_line(f"{rehearsal.name}:")
+    for answer in rehearsal.answers:
+        if answer.refusal is not None:
+            yield on_one_line(f"{answer.strategy} cannot be played: {answer.refusal}")
+    best = rehearsal.cheapest
+    if best is None:
+        return
+    yield on_one_line(f"cheapest: {best.strategy}: {_price(best)}")
+    named = [answer.strategy for answer in rehearsal.answers if answer.played is not None] if rehearsal.changes.strategies else []
+    for strategy in dict.fromkeys([best.strategy, *named]):
+        steps = list(steps_to(subject.stored, rehearsal.changes, strategy, subject.threads))
+        if steps:
+            yield on_one_line(f"to get to {strategy}:")
+            yield from (on_one_line(f"  {number}. {step}") for number, step in enumerate(steps, 1))
+    if any(answer.movements.low < answer.movements.high for answer in rehearsal.answers if answer.played is not None):
+        yield "note: A range of moves depends on how the ids of new members sort among the others."
+    for note in notes_on(subject, rehearsal):
+        yield on_one_line(f"note: {note}")
+
+
+def _price(answer: Answer) -> str:
+    moves, stopped = answer.movements, answer.stopped
+    moving = "nothing moves" if not moves.high else f"{_span(moves)} {'partition moves' if moves.high == 1 else 'partitions move'}"
+    stopping = "none stops being read" if not stopped.high else f"at most {_span(stopped)} not read at once"
+    return f"as even as any, {stopping}, {moving}"
+
+
+def _deploy_lines(subject: Subject, deploy: Deploy) -> Iterator[str]:
+    strategy = subject.stored.generation.strategy
+    yield (
+        f"next deploy without instance ids: {deploy.restart_count} restarts one after another are {deploy.rebalance_count} rebalances of "
+        f"{on_one_line(strategy)}. Partitions move {deploy.movement_count} times, and stop being read {deploy.stopped_count} times."
+    )
+    session = f" ({deploy.longest_session_ms / 1000:g} s)" if deploy.longest_session_ms is not None else ""
+    yield f"next deploy with instance ids: no rebalance, if each member is back within its session timeout{session}."
+
+
+def _cells(answer: Answer) -> Sequence[str]:
+    assert answer.played is not None
+    least = answer.played.expected.least
+    moves = f"{_span(answer.movements)}{_least(least)}"
+    return (*_load_cells(answer.loads), moves, _span(answer.stopped), _span(answer.rounds))
+
+
+def _least(least: Least | None) -> str:
+    if least is None:
+        return ""
+    return f" (least {least.count})" if least.is_exact else f" (least over {least.count - 1})"
+
+
+def _load_cells(loads: Sequence[Loads]) -> Sequence[str]:
+    """Return the cells from members to rate."""
+    one = loads[0]
+    idle = max(of_outcome.idle_count for of_outcome in loads)
+    members = f"{one.member_count}, {idle} idle" if idle else str(one.member_count)
+    fewest, most = min(of_outcome.fewest for of_outcome in loads), max(of_outcome.most for of_outcome in loads)
+    ratios = ([getattr(each, name) for each in loads] for name in ("imbalance", "lag_imbalance", "throughput_imbalance"))
+    return (members, _from_to(fewest, most), *map(_ratio, ratios))
+
+
+def _curve_cell(answer: Answer) -> str:
+    if answer.played is None:
+        return UNKNOWN
+    fewest, most = min(loads.fewest for loads in answer.loads), max(loads.most for loads in answer.loads)
+    idle = max(loads.idle_count for loads in answer.loads)
+    return f"{_from_to(fewest, most)}, {_span(answer.movements)} move{f', {idle} idle' if idle else ''}"
+
+
+def _ratio(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return _from_to(*(f"{value:.2f}" for value in (min(known), max(known)))) if len(known) == len(values) else UNKNOWN
+
+
+def _span(span: Span[int]) -> str:
+    return _from_to(span.low, span.high)
+
+
+def _from_to(low: object, high: object) -> str:
+    return f"{low}" if low == high else f"{low}-{high}"
