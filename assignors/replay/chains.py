@@ -13,7 +13,7 @@ from assignors.generation.subscriptions import NO_CLAIM, Claim, with_claims
 from assignors.model import Assignment, GroupProblem, Member, TopicPartition
 
 ClaimsByOwner = Mapping[Owner, tuple[TopicPartition, ...]]
-"""Owner -> the partitions that it would claim; an owner is the same across generations, see ``generations.Owner``."""
+"""Owner -> the partitions that it would claim; an owner is the same across generations, see ``generation.Owner``."""
 
 
 @dataclass(frozen=True, slots=True)
