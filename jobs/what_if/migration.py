@@ -93,7 +93,8 @@ class Plan:
         stored: its newest settled generation.
         before: its loads today.
         reasons: why it is blocked, else what it loses; none for a group that is ready.
-        flips: by the default assignor of brokers, then by their range; none for a group that is blocked or cannot be played.
+        flips: by the default assignor of brokers; then by their range, if the group has topics that it keeps together. None for a group
+            that is blocked or cannot be played.
         notes: what else changes or stays, a sentence each.
         unknowns: what records do not show of this group, a sentence each.
     """
@@ -140,7 +141,7 @@ def plan_migration(stored: StoredGeneration, weights: PartitionWeights) -> Plan:
     flips: list[Flip] = []
     ends: list[Generation] = []
     try:
-        for strategy in (DEFAULT_SERVER_STRATEGY, RANGE_OF_BROKERS):
+        for strategy in (DEFAULT_SERVER_STRATEGY, RANGE_OF_BROKERS)[: 2 if pairs else 1]:
             end, flip = _flip(stored, weights, strategy)
             ends.append(end)
             flips.append(flip)
