@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs import cli
+from jobs.reading.generations import RecordedGeneration, read_generations
 from jobs.what_if import backtest, past
 from tests.builders.published_warehouse import Row, generation, member, write_warehouse
 
@@ -160,6 +162,19 @@ def test_backtest_begins_with_the_time_that_is_named(ask: Any):
     document = json.loads(ask("--backtest", "--json", "--since", "2026-11-21T02:00:03Z", "good", "bad")[1])
     assert (document["total"]["prediction_count"], document["left_out"]) == (2, {"no_visible_cause": 1})
     assert [(one["group_id"], one["generation"]) for one in document["differences"]] == [("bad", 3)]
+
+
+def test_backtest_reads_what_the_span_needs(ask: Any, monkeypatch: pytest.MonkeyPatch):
+    read: list[int] = []
+
+    def spy(*arguments: Any) -> Iterator[RecordedGeneration]:
+        for one in read_generations(*arguments):
+            read.append(one.generation.generation)
+            yield one
+
+    monkeypatch.setattr(past, "read_generations", spy)
+    ask("--backtest", "--since", "2026-11-21T02:00:04Z", "good")
+    assert read == [2, 3, 4]
 
 
 def test_backtest_as_json_has_the_same_figures(ask: Any):
