@@ -65,6 +65,11 @@ def test_of_many_groups_the_table_is_printed_only(ask: Ask):
     assert "many-0: ready" not in out and "Name some of the groups to see their reasons" in out
 
 
+def test_without_names_it_is_about_all_groups(ask: Ask):
+    (_, of_all, _), (_, out, _) = ask("--all"), ask()
+    assert out == of_all and out.startswith("14 classic groups")
+
+
 def test_blocked_groups_have_no_steps(ask: Ask):
     _, out, _ = ask("app")
     assert "to move a group" not in out
@@ -109,9 +114,10 @@ def test_nothing_is_written_into_tables(ask: Ask, warehouse: Path):
     ("words", "message"),
     [
         (("new",), "--migrate: the group uses the consumer protocol already, expected a classic group"),
-        (("even", "--add-members", "2"), "--migrate excludes --add-members: it plays that move and no other change"),
+        (("even", "--add-members", "2"), "--migrate excludes --add-members: it plays the move to the consumer protocol only"),
         (("even", "--threads-per-member", "2"), "--migrate excludes --threads-per-member"),
         (("even", "--strategies", "range"), "--migrate excludes --strategies"),
+        (("even", "--history"), "--migrate excludes --history"),
         (("evn",), "the nearest names are 'even'"),
     ],
 )
