@@ -253,7 +253,5 @@ def _notes(stored: StoredGeneration) -> Iterator[str]:
     sessions = {client.session_timeout_ms for client in stored.clients.values() if client.session_timeout_ms is not None}
     if sessions - {_BROKERS_SESSION_MS}:
         listed = ", ".join(f"{session / 1000:g}" for session in sorted(sessions))
-        yield (
-            f"The session timeout of members is {listed} s today. Brokers decide it then: {_BROKERS_SESSION_MS // 1000} s, "
-            "unless they or the group's consumer.session.timeout.ms say otherwise."
-        )
+        default = f"{_BROKERS_SESSION_MS // 1000} s"
+        yield f"The session timeout is {listed} s. Then brokers decide it: {default}, or consumer.session.timeout.ms of the group."

@@ -57,7 +57,7 @@ def test_few_groups_are_explained_with_the_steps(ask: Ask):
     ]
     assert "even: ready" in lines and "app: blocked by Kafka Streams" in lines
     assert lines[lines.index("to move a group:") + 1].startswith("  1. Check that the brokers run Kafka 4.0 or later")
-    assert lines[-1].startswith("not shown by records: Groups of Kafka Connect")
+    assert lines[-1] == "  Groups of Kafka Connect. They stay classic."
 
 
 def test_of_many_groups_the_table_is_printed_only(ask: Ask):

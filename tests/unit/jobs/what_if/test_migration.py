@@ -32,7 +32,7 @@ def test_even_group_of_java_is_ready_and_nothing_moves():
     ready = plan(even())
     assert (ready.verdict_text, ready.flip and ready.flip.movement_count, ready.flip and ready.flip.stopped_count) == ("ready", 0, 0)
     assert ready.notes == ()
-    assert ready.unknowns == ("The leader's client library is java, of a release that is not known. The protocol is in Java from 4.0 on.",)
+    assert ready.unknowns == ("The release of the leader's client, java. The protocol is in Java from 4.0 on.",)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_static_members_and_session_timeouts_are_noted():
     sessions = {name: client.__class__("x", None, 6_000 if name == "a" else 45_000, 3) for name, client in group.clients.items()}
     static, session = plan(even(members={"a": {"group_instance_id": "one"}}, clients=sessions)).notes
     assert static.startswith("1 of 2 members are static.")
-    assert session.startswith("The session timeout of members is 6, 45 s today. Brokers decide it then: 45 s,")
+    assert session.startswith("The session timeout is 6, 45 s. Then brokers decide it: 45 s,")
 
 
 @pytest.mark.parametrize(
