@@ -48,14 +48,14 @@ class Differences:
 
 
 @dataclass(frozen=True)
-class Tested:
+class JudgedPredictions:
     """A backtest of stored generations, with its differences."""
 
     backtest: Backtest
     differences: Differences
 
 
-def judge_predictions(generations: Iterable[RecordedGeneration], since: datetime | None = None) -> Tested:
+def judge_predictions(generations: Iterable[RecordedGeneration], since: datetime | None = None) -> JudgedPredictions:
     """Return how well generations are predicted.
 
     Args:
@@ -66,7 +66,7 @@ def judge_predictions(generations: Iterable[RecordedGeneration], since: datetime
     backtest = Backtest.of(
         differences.note(one, result) for one, result in predictions(generations) if since is None or one.observed_at >= since
     )
-    return Tested(backtest, differences)
+    return JudgedPredictions(backtest, differences)
 
 
 def predictions(generations: Iterable[RecordedGeneration]) -> Iterator[tuple[RecordedGeneration, Prediction | LeftOut]]:

@@ -9,7 +9,7 @@ from assignors.generation.generation import SERVER_SIDE
 from assignors.replay.conformance import Conformance
 from assignors.scenario.backtest import Explanation, Omission, Reason, Share
 from jobs.runtime.locations import on_one_line
-from jobs.what_if.backtest import Differing, Tested
+from jobs.what_if.backtest import Differing, JudgedPredictions
 from jobs.what_if.text import table_lines
 
 COMPARED = (Conformance.EXACT, Conformance.EQUAL_SETS, Conformance.EQUAL_BALANCE, Conformance.DIFFERS)
@@ -37,9 +37,9 @@ _OMISSIONS = {
 }
 
 
-def backtest_lines(tested: Tested) -> Iterator[str]:
+def backtest_lines(judged: JudgedPredictions) -> Iterator[str]:
     """Yield the table, then what is not exact, then what was left out. Names are escaped."""
-    backtest, differences = tested.backtest, tested.differences
+    backtest, differences = judged.backtest, judged.differences
     if backtest.shares:
         rows: list[Sequence[str]] = [("", "predicted", *map(_named, COMPARED))]
         rows += [_row(f"{share.strategy}, {_client(share)}", share.counts) for share in backtest.shares]
@@ -59,9 +59,9 @@ def backtest_lines(tested: Tested) -> Iterator[str]:
         yield from (f"  {count:,}: {_OMISSIONS[omission]}" for omission, count in ordered)
 
 
-def backtest_document(tested: Tested) -> dict[str, Any]:
+def backtest_document(judged: JudgedPredictions) -> dict[str, Any]:
     """Return the same with figures as numbers, and names as they are."""
-    backtest, differences = tested.backtest, tested.differences
+    backtest, differences = judged.backtest, judged.differences
     shares = [{"strategy": one.strategy, "leader_client": one.leader_client, **_figures(one.counts)} for one in backtest.shares]
     return {
         "shares": shares,

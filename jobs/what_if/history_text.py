@@ -98,11 +98,11 @@ def _sentences(history: History, span: str) -> Iterator[str]:
         yield "no generation can be compared"
     if history.by_protocol_count:
         yield (
-            f"note: The claims of {_generations(history.by_protocol_count)} do not show what members gave up. As it was counts there all "
-            "that they had under an eager assignor, and what moved away from them under a cooperative one."
+            f"note: The claims of {_generations(history.by_protocol_count)} do not show what members gave up. There the first line "
+            "counts all that they had under an eager assignor, and what moved away from them under a cooperative one."
         )
     if history.missing_count:
-        yield f"note: {_generations(history.missing_count)} in between are not recorded: no figure has their cost."
+        yield f"note: Not recorded in between: {_generations(history.missing_count)}. No figure has the cost of that."
     for omission, count in history.left_out.items():
         yield f"left out: {_generations(count)}: {_WHY[omission]}"
     for strategy in history.by_strategy:

@@ -18,14 +18,14 @@ from jobs.what_if.options import WhatIfOptions
 
 _EXCLUDED = (
     *("add_members", "remove_members", "partitions", "subscribe", "static_ids", "rack", "protocol", "scenario", "strategies", "members"),
-    "threads_per_member",
+    *("threads_per_member", "history", "backtest", "since"),
 )
 
 
 def plan_fleet(options: WhatIfOptions, warehouse: str) -> str:
     """Return the plan for the groups that are asked for, as text or as one JSON document; write its page where ``--output`` is given.
 
-    The last line of the text is then the page's path.
+    Without names it is about all groups. With a page, the last line of the text is its path.
 
     Args:
         warehouse: where the tables are.
@@ -39,7 +39,7 @@ def plan_fleet(options: WhatIfOptions, warehouse: str) -> str:
     """
     _check(options, warehouse)
     tables = open_published(warehouse)
-    groups = read_groups(tables, options.groups, every_group=options.all, cluster_id=options.cluster_id)
+    groups = read_groups(tables, options.groups, every_group=options.all or not options.groups, cluster_id=options.cluster_id)
     classic = [stored for stored in groups if not stored.is_consumer_protocol]
     if not classic:
         counted = "the group uses" if len(groups) == 1 else f"all {len(groups)} groups use"
@@ -63,7 +63,7 @@ def _check(options: WhatIfOptions, warehouse: str) -> None:
     plain = WhatIfOptions()
     for name in _EXCLUDED:
         if getattr(options, name) != getattr(plain, name):
-            raise UsageError(f"--migrate excludes --{name.replace('_', '-')}: it plays that move and no other change")
+            raise UsageError(f"--migrate excludes --{name.replace('_', '-')}: it plays the move to the consumer protocol only")
     if options.output is not None:
         check_migration_page(options.output, warehouse)
 

@@ -93,7 +93,8 @@ class Plan:
         stored: its newest settled generation.
         before: its loads today.
         reasons: why it is blocked, else what it loses; none for a group that is ready.
-        flips: by the default assignor of brokers, then by their range; none for a group that is blocked or cannot be played.
+        flips: by the default assignor of brokers; then by their range, if the group has topics that it keeps together. None for a group
+            that is blocked or cannot be played.
         notes: what else changes or stays, a sentence each.
         unknowns: what records do not show of this group, a sentence each.
     """
@@ -140,7 +141,7 @@ def plan_migration(stored: StoredGeneration, weights: PartitionWeights) -> Plan:
     flips: list[Flip] = []
     ends: list[Generation] = []
     try:
-        for strategy in (DEFAULT_SERVER_STRATEGY, RANGE_OF_BROKERS):
+        for strategy in (DEFAULT_SERVER_STRATEGY, RANGE_OF_BROKERS)[: 2 if pairs else 1]:
             end, flip = _flip(stored, weights, strategy)
             ends.append(end)
             flips.append(flip)
@@ -252,7 +253,5 @@ def _notes(stored: StoredGeneration) -> Iterator[str]:
     sessions = {client.session_timeout_ms for client in stored.clients.values() if client.session_timeout_ms is not None}
     if sessions - {_BROKERS_SESSION_MS}:
         listed = ", ".join(f"{session / 1000:g}" for session in sorted(sessions))
-        yield (
-            f"The session timeout of members is {listed} s today. Brokers decide it then: {_BROKERS_SESSION_MS // 1000} s, "
-            "unless they or the group's consumer.session.timeout.ms say otherwise."
-        )
+        default = f"{_BROKERS_SESSION_MS // 1000} s"
+        yield f"The session timeout is {listed} s. Then brokers decide it: {default}, or consumer.session.timeout.ms of the group."

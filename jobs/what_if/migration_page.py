@@ -17,7 +17,7 @@ from urllib.parse import quote
 from jinja2 import Environment
 from markupsafe import Markup
 
-from jobs.pages.figures import EN_DASH, visible
+from jobs.pages.figures import EN_DASH, cut, visible
 from jobs.pages.shell import MOST_BYTES, as_script_data, page_environment
 from jobs.runtime.output_files import MIGRATION, further_page
 from jobs.what_if.migration import Plan, Verdict
@@ -25,6 +25,8 @@ from jobs.what_if.migration_text import NOT_SHOWN, VERDICT_WORDS, explanation, g
 
 MOST_ROWS = 200
 """Lines of a file that are rows already."""
+LONGEST_SENTENCE = 2_000
+"""Letters of a sentence, which may have a name of 32 KiB in it."""
 _ROWS_SHARE = 1 / 8
 """What these rows may take of a file."""
 _FRAME_BYTES = 100_000
@@ -37,8 +39,8 @@ _COLUMNS = (
     ("order", "order", "number"),
     ("group", "group", ""),
     ("cluster", "cluster", ""),
-    ("strategy", "strategy", ""),
     ("verdict", "verdict", ""),
+    ("strategy", "strategy", ""),
     ("moves", "moves", "number"),
     ("stopped", "not read", "number"),
     ("members", "members", "number"),
@@ -79,7 +81,7 @@ class _Line:
             members=plan.before.member_count,
             partitions=partitions_text(plan),
             imbalance=imbalance_text(plan),
-            sentences=tuple(map(visible, explanation(plan))),
+            sentences=tuple(cut(visible(sentence), LONGEST_SENTENCE) for sentence in explanation(plan)),
         )
 
 

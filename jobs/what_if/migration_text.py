@@ -19,10 +19,9 @@ MOST_EXPLAINED = 10
 """Groups whose reasons are printed in full; of more, only the table is."""
 
 NOT_SHOWN = (
-    "Records of classic groups have topics, but no pattern that clients subscribe to. With the consumer protocol brokers may evaluate "
-    "patterns, by the syntax of RE2.",
-    "Records have no release of a client. The library is that of the group's leader, as its bytes look.",
-    "Groups of Kafka Connect are in no table. They stay classic.",
+    "Patterns that clients subscribe to. With the consumer protocol brokers may evaluate them, by the syntax of RE2.",
+    "Releases of clients. The library is that of the group's leader, as its bytes look.",
+    "Groups of Kafka Connect. They stay classic.",
 )
 """What nobody can read off the records, a sentence each."""
 
@@ -56,7 +55,8 @@ def plan_lines(plans: Sequence[Plan], consumer_count: int) -> Iterator[str]:
         yield "to move a group:"
         yield from (f"  {number}. {step}" for number, step in enumerate(steps, 1))
     yield ""
-    yield from (f"not shown by records: {sentence}" for sentence in NOT_SHOWN)
+    yield "not shown by records:"
+    yield from (f"  {sentence}" for sentence in NOT_SHOWN)
 
 
 def summary(plans: Sequence[Plan], consumer_count: int) -> str:

@@ -15,13 +15,14 @@ from jobs.runtime.arguments import LocationOptions, cluster_name, moment, names,
 EXPLANATION = """
 
 It takes the newest settled generation of each group from the tables of the last published run, applies the changes, and lets
-each assignor rebalance until nothing moves any more. It needs a warehouse in a local folder, and writes nothing.
+each assignor rebalance until nothing moves any more. It needs a warehouse in a local folder, and writes no table.
 
 Without changes it shows what one more rebalance would do. Members that are added without names may sort anywhere among the
 others. Where that matters, a figure is a range.
 
 --history and --backtest play no change. They compare what has happened with what other assignors would have made of it, and with
-what one would have predicted; without names of groups they are about all groups."""
+what one would have predicted. --migrate plays the move to the consumer protocol (KIP-848). Without names of groups these three
+are about all groups."""
 
 EPILOG = """\
 exit codes: 0 done; 1 a table is damaged; 2 wrong usage, no such group, no warehouse, or a change that does not fit the group.

@@ -68,10 +68,10 @@ def _history(options: WhatIfOptions, tables: PublishedTables, groups: Mapping[Gr
 
 def _backtest(options: WhatIfOptions, tables: PublishedTables, groups: Mapping[GroupKey, int]) -> str:
     generations = (one for batch in _batches(groups) for one in read_generations(tables, batch, options.since))
-    tested = judge_predictions(generations, options.since)
-    if not tested.backtest.shares and not tested.backtest.omissions:
+    judged = judge_predictions(generations, options.since)
+    if not judged.backtest.shares and not judged.backtest.omissions:
         raise _nothing_since(options)
-    return _json(backtest_document(tested)) if options.json else "\n".join(backtest_lines(tested))
+    return _json(backtest_document(judged)) if options.json else "\n".join(backtest_lines(judged))
 
 
 def _batches(groups: Mapping[GroupKey, int]) -> Iterator[list[GroupKey]]:

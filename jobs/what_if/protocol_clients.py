@@ -42,7 +42,7 @@ def client_unknowns(stored: StoredGeneration) -> Iterator[str]:
         yield "The members' Java clients are older than 3.5, since they write old subscriptions. They need 4.0 or later."
     elif not is_without_protocol(client):
         since = FIRST_RELEASES[Flavour(client)]
-        yield f"The leader's client library is {client}, of a release that is not known. The protocol is in {since}."
+        yield f"The release of the leader's client, {client}. The protocol is in {since}."
     if len(versions) > 1:
         listed = " and ".join(map(str, versions))
         yield f"Members write subscriptions of versions {listed}: they use several libraries or releases, and only the leader's is known."

@@ -1,4 +1,4 @@
-"""What if: changes to stored groups, played before they are made. Reads the last published run; locks and writes nothing."""
+"""What if: changes to stored groups, played before they are made. Reads the last published run, locks nothing, writes no table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jobs.what_if.text import curve_lines, group_lines
 
 
 def run(options: WhatIfOptions, warehouse: str) -> str:
-    """Return what changes to groups would lead to, or an answer about their past, as text or as one JSON document.
+    """Return what changes to groups would lead to, a plan, or an answer about their past, as text or as one JSON document.
 
     A group that cannot be played is a line of the answer where others can.
 
@@ -38,6 +38,10 @@ def run(options: WhatIfOptions, warehouse: str) -> str:
     """
     if options.groups and options.all:
         raise UsageError("--all excludes names of groups")
+    if options.migrate:
+        return plan_fleet(options, warehouse)
+    if options.output is not None:
+        raise UsageError("--output goes with --migrate")
     if options.history or options.backtest:
         check_past(options)
         return answer_past(options, open_published(warehouse))
@@ -45,10 +49,6 @@ def run(options: WhatIfOptions, warehouse: str) -> str:
         raise UsageError("--since goes with --history or --backtest")
     if not options.groups and not options.all:
         raise UsageError("what-if: found no group, expected names, patterns or --all")
-    if options.migrate:
-        return plan_fleet(options, warehouse)
-    if options.output is not None:
-        raise UsageError("--output goes with --migrate")
     scenarios = read_changes(options)
     _check_strategies(scenarios.values())
     tables = open_published(warehouse)

@@ -59,7 +59,7 @@ BY_HAND: dict[str, tuple[str, int | None, str]] = {
 
 
 @pytest.fixture(scope="module")
-def plan(demo_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def plan(demo_warehouse: Path) -> dict[str, Any]:
     """Return the plan as JSON."""
     with pytest.MonkeyPatch.context() as patch:
         printed: list[str] = []

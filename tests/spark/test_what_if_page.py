@@ -18,7 +18,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```.*?^```text\n(.*?)^```", PAGE, re.M
 
 
 def test_page_has_its_decisions() -> None:
-    assert (len(SHOWN), len(EXAMPLES)) == (4, 1)
+    assert (len(SHOWN), len(EXAMPLES)) == (7, 1)
     assert PAGE.count("```bash") == len(SHOWN)
 
 

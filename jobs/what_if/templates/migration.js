@@ -27,7 +27,6 @@ function tableOfPlan(table) {
     addNumber(line.order);
     add("th", line.group, "id").scope = "row";
     if (headings.some((heading) => heading.dataset.column === "cluster")) add("td", line.cluster, "id");
-    add("td", line.strategy, "word");
     const badge = document.createElement("span");
     badge.className = `badge ${badges[line.kind]}`.trim();
     badge.textContent = verdicts[line.kind];
@@ -43,6 +42,7 @@ function tableOfPlan(table) {
     }
     why.append(summary, list);
     add("td", "", "word verdict").append(badge, ` ${line.reasons}`, why);
+    add("td", line.strategy, "word");
     for (const value of [line.moves, line.stopped, line.members]) addNumber(value);
     add("td", line.partitions);
     add("td", line.imbalance);
