@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import os
 import re
@@ -37,6 +38,15 @@ def test_a_page_on_the_code_names_files_that_exist(page: str) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     named = {name for name in re.findall(r"`([\w./*-]+)`", text) if "/" in name and not name.startswith(("./", "/"))}
     assert named and {name for name in named if not any(ROOT.glob(name))} == set()
+
+
+def test_pages_name_methods_that_exist() -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
+    named = set(re.findall(r"`([A-Z]\w+\.[a-z_]\w*)`", pages))
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for folder in ("jobs", "assignors") for path in (ROOT / folder).rglob("*.py"))
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    methods = {f"{owner.name}.{part.name}" for owner in classes for part in owner.body if isinstance(part, ast.FunctionDef)}
+    assert named and named - methods == set()
 
 
 def test_the_page_on_contributing_has_each_folder_of_tests() -> None:
