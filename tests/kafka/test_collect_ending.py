@@ -80,8 +80,8 @@ def test_a_signal_ends_following_in_good_order(
 
 def test_a_signal_before_the_first_file_saves_what_was_read(broker: Broker, history: History, tmp_path: Path) -> None:
     folder = tmp_path / "captures"
-    with following(broker, folder, roll_interval="3600") as collector:
-        time.sleep(1.5)
+    with following(broker, folder, "--metadata-interval", "0.3", roll_interval="3600") as collector:
+        wait_for(lambda: " 0 offsets are left" in collector.output, "all records are read")
         assert collector.file_count() == 0
         assert collector.end(signal.SIGINT) == 0, collector.output
     assert collector.file_count() == 1

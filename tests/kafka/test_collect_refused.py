@@ -169,7 +169,7 @@ def test_topic_that_was_made_again_is_refused(collect: Collect, folder: Path, ca
     before = files(folder)
     line = refusal(capsys, collect(folder))
     assert f"{OFFSETS_TOPIC} was deleted and made again (its id was another, is " in line
-    assert "what was not read before is lost" in line
+    assert "records that were not read before are lost" in line
     assert files(folder) == before
 
 
@@ -184,7 +184,7 @@ def test_malformed_positions_file_is_refused(collect: Collect, folder: Path, cap
     change_positions(folder, next_offsets={"7": -1})
     line = refusal(capsys, collect(folder))
     positions_file = folder / "_positions.json"
-    assert f"{positions_file}: next_offsets.7: Input should be greater than or equal to 0; expected what collect writes there; " in line
+    assert f"{positions_file}: next_offsets.7: Input should be greater than or equal to 0; expected what collect wrote there; " in line
 
 
 @pytest.fixture
