@@ -59,6 +59,7 @@ ASSIGNOR_TESTS = _unit_tests(
     *("own_assignor_answers", "conformance", "string_hashes", "coordinator_partition", "vocabulary", "verification", "movement", "optimum"),
     "examples",
 )
+SCENARIO_TESTS = _unit_tests("scenario", "play", "play_properties", "backtest")
 LOCK_TESTS = (*_unit_tests("lock", "claims"), "tests/spark/test_stored.py", "tests/spark/test_lease.py")
 PUBLISHING_TESTS = (
     "tests/spark/test_bad_input.py::test_a_folder_that_is_no_warehouse_stays_untouched",
@@ -93,7 +94,8 @@ class Part:
 JUDGING = ("assignors/audit/*.py", "assignors/generation/*.py", "assignors/replay/recurrence.py")
 PARTS = (
     Part("movement and audit", 30, JUDGING, JUDGING_TESTS),
-    Part("assignors", 57, ("assignors/**/*.py",), ASSIGNOR_TESTS),
+    Part("scenarios", 6, ("assignors/scenario/*.py",), SCENARIO_TESTS),
+    Part("assignors", 51, ("assignors/**/*.py",), ASSIGNOR_TESTS),
     Part("locks", 7, ("jobs/runtime/file_lock.py", "jobs/storage/lease.py", "jobs/storage/lease_claims.py"), LOCK_TESTS, with_spark=True),
     Part(
         "publishing",
