@@ -59,7 +59,7 @@ ASSIGNOR_TESTS = _unit_tests(
     *("own_assignor_answers", "conformance", "string_hashes", "coordinator_partition", "vocabulary", "verification", "movement", "optimum"),
     "examples",
 )
-SCENARIO_TESTS = _unit_tests("scenario", "play", "play_properties", "backtest")
+SCENARIO_TESTS = _unit_tests("scenario", "play", "play_properties", "backtest", "recorded_predictions")
 LOCK_TESTS = (*_unit_tests("lock", "claims"), "tests/spark/test_stored.py", "tests/spark/test_lease.py")
 PUBLISHING_TESTS = (
     "tests/spark/test_bad_input.py::test_a_folder_that_is_no_warehouse_stays_untouched",
