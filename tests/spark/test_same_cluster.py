@@ -42,7 +42,7 @@ def test_other_name_of_a_landed_cluster_is_refused(refused, make_tables, tmp_pat
     before = {name: version for name, version in versions(warehouse).items() if name != "runs"}
     said = refused("land", "--warehouse", warehouse, "--input", folder, "--cluster-id", "prod")
     assert said.startswith("evenkeel: cluster prod: its captures are of the cluster that has landed as kafka-id: ")
-    assert "--cluster-id kafka-id, or say with --as-new-cluster" in said
+    assert "--cluster-id kafka-id, or with --as-new-cluster" in said
     assert {name: version for name, version in versions(warehouse).items() if name != "runs"} == before
     assert make_tables("land", "--warehouse", warehouse, "--input", folder, "--cluster-id", "prod", "--as-new-cluster") == 0
     assert {row["cluster_id"] for row in rows(warehouse, "topic_snapshots")} == {"kafka-id", "prod"}
