@@ -1,7 +1,8 @@
 """Whether a classic group can move to the consumer protocol (KIP-848): what keeps it, what it loses, and what moves. Pure.
 
 A broker converts a running group when the first member of the new protocol joins. It keeps the assignment of the classic generation as
-the target, and then runs its own assignor. Restarts of members are not played here, only that run.
+the target. Then it runs its own assignor, at once if that member is new to the group. A static member that comes back is not: the assignor
+then runs with the next change of members, subscriptions or partitions. Restarts of members are not played here, only that first run.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Flip:
-    """What one assignor of brokers makes of the group right after it was converted.
+    """What the first run of one assignor of brokers makes of the converted group.
 
     Attributes:
         strategy: the assignor.
@@ -249,7 +250,10 @@ def _notes(stored: StoredGeneration) -> Iterator[str]:
     static_count = sum(member.group_instance_id is not None for member in members)
     if static_count:
         of_all = "All members are" if static_count == len(members) else f"{static_count} of {len(members)} members are"
-        yield f"{of_all} static. Instance ids are kept, so a restart within the session timeout moves nothing."
+        yield (
+            f"{of_all} static. Instance ids are kept, so a restart within the session timeout moves nothing, also the one that converts "
+            "the group. The brokers' assignor first runs when members, subscriptions or partitions change."
+        )
     sessions = {client.session_timeout_ms for client in stored.clients.values() if client.session_timeout_ms is not None}
     if sessions - {_BROKERS_SESSION_MS}:
         listed = ", ".join(f"{session / 1000:g}" for session in sorted(sessions))

@@ -146,6 +146,7 @@ def test_static_members_and_session_timeouts_are_noted():
     sessions = {name: client.__class__("x", None, 6_000 if name == "a" else 45_000, 3) for name, client in group.clients.items()}
     static, session = plan(even(members={"a": {"group_instance_id": "one"}}, clients=sessions)).notes
     assert static.startswith("1 of 2 members are static.")
+    assert static.endswith("The brokers' assignor first runs when members, subscriptions or partitions change.")
     assert session.startswith("The session timeout is 6, 45 s. Then brokers decide it: 45 s,")
 
 
