@@ -16,8 +16,8 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Consumers of Kafka's own client, a thread each, ordered about by lines on standard input: "join NAME TOPIC KEY=VALUE ...", "share NAME
- * TOPIC KEY=VALUE ..." and "leave NAME". Told on standard output is what callbacks give and take: "NAME has GENERATION MEMBER-ID
+ * Consumers of Kafka's own client, a thread each, ordered about by lines on standard input: "join NAME TOPIC,... KEY=VALUE ...", "share
+ * NAME TOPIC,... KEY=VALUE ..." and "leave NAME". Told on standard output is what callbacks give and take: "NAME has GENERATION MEMBER-ID
  * TOPIC:PARTITION,..." with all that the consumer has by then, and "NAME gives ..." with what it loses.
  */
 public class Members {
@@ -55,10 +55,10 @@ public class Members {
         THREADS.remove(name).join();
     }
 
-    private static void consume(String name, String topic, Properties properties) {
+    private static void consume(String name, String topics, Properties properties) {
         try (KafkaConsumer<byte[], byte[]> consumer =
                 new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
-            consumer.subscribe(List.of(topic), new ConsumerRebalanceListener() {
+            consumer.subscribe(List.of(topics.split(",")), new ConsumerRebalanceListener() {
                 @Override
                 public void onPartitionsAssigned(Collection<TopicPartition> given) {
                     tell(name, "has", consumer, consumer.assignment());
@@ -75,10 +75,10 @@ public class Members {
         }
     }
 
-    private static void share(String name, String topic, Properties properties) {
+    private static void share(String name, String topics, Properties properties) {
         try (KafkaShareConsumer<byte[], byte[]> consumer =
                 new KafkaShareConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
-            consumer.subscribe(List.of(topic));
+            consumer.subscribe(List.of(topics.split(",")));
             while (!LEAVING.contains(name)) {
                 consumer.poll(Duration.ofMillis(50));
             }

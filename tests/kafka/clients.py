@@ -96,12 +96,12 @@ class Java:
         assert self._process.stdin is not None
         self._process.stdin.write(" ".join(words) + "\n")
 
-    def join(self, group_id: str, properties: dict[str, str], order: str = "join") -> Witness:
-        """Add a member that subscribes to the topic; of a share group with the order ``share``."""
+    def join(self, group_id: str, properties: dict[str, str], order: str = "join", topics: Iterable[str] = (TOPIC,)) -> Witness:
+        """Add a member that subscribes to the topics; of a share group with the order ``share``."""
         name, witness = f"m{len(self._witnesses)}", Witness(group_id)
         self._witnesses[name] = witness
         given = {"bootstrap.servers": self._address, "group.id": group_id, **properties}
-        self._order(order, name, TOPIC, *(f"{key}={value}" for key, value in given.items()))
+        self._order(order, name, ",".join(topics), *(f"{key}={value}" for key, value in given.items()))
         return witness
 
     def leave(self, witness: Witness) -> None:

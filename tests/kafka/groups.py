@@ -51,8 +51,8 @@ class Groups:
         self._group_ids: set[str] = set()
         self.members: list[Member] = []
 
-    def join(self, group_id: str, *, protocol: str = "classic", **properties: str) -> Member:
-        """Add a member that subscribes to the topic; ``properties`` with underscores for dots."""
+    def join(self, group_id: str, *, protocol: str = "classic", topics: Iterable[str] = (TOPIC,), **properties: str) -> Member:
+        """Add a member that subscribes to the topics; ``properties`` with underscores for dots."""
         config = {"bootstrap.servers": self._address, "log_level": 0, "enable.auto.commit": False}
         # Nobody polls once a group is settled.
         config |= {"group.id": group_id, "group.protocol": protocol, "max.poll.interval.ms": 900_000}
@@ -62,7 +62,7 @@ class Groups:
         member = Member(Consumer(config), group_id)
         adds = protocol == "consumer" or properties.get("partition_assignment_strategy") == "cooperative-sticky"
         member.consumer.subscribe(
-            [TOPIC],
+            list(topics),
             on_assign=lambda _, partitions: member.assigned(partitions, adds=adds),
             on_revoke=lambda _, partitions: member.revoked(partitions),
             on_lost=lambda _, partitions: member.revoked(partitions),
