@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from confluent_kafka import Consumer, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from jobs.decoders.consumer_group_replay import Record, fold
@@ -84,10 +84,21 @@ class Coordinator:
         self._records: dict[str, list[Record]] = defaultdict(list)
         config = {"bootstrap.servers": broker.address, "log_level": 0, "group.id": "reader", "enable.auto.commit": False}
         self._consumer = Consumer(config)
-        # A broker makes the topic when somebody first asks for a coordinator.
-        self._consumer.committed([TopicPartition("none", 0)], timeout=LONGEST_REBALANCE_S)
+        self._make_offsets_topic()
         partitions = self._admin.list_topics(OFFSETS_TOPIC).topics[OFFSETS_TOPIC].partitions
         self._consumer.assign([TopicPartition(OFFSETS_TOPIC, number, 0) for number in partitions])
+
+    def _make_offsets_topic(self) -> None:
+        """Ask for a coordinator, which makes a broker make the topic; return when the coordinator answers."""
+        deadline = time.monotonic() + LONGEST_REBALANCE_S
+        while True:
+            try:
+                self._consumer.committed([TopicPartition("none", 0)], timeout=LONGEST_REBALANCE_S)
+                return
+            except KafkaException as error:
+                assert error.args[0].code() in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS), error
+                assert time.monotonic() < deadline, error
+                time.sleep(0.1)
 
     def make_topics(self, prefix: str, count: int) -> list[str]:
         """Make topics of ``TOPIC_SIZE`` partitions each."""
