@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from assignors.algorithms.releases import client_behaviour
 from assignors.algorithms.sticky.claims import COOPERATIVE_READER, STICKY_READER, read_members, resolve_claims
 from assignors.algorithms.sticky.user_data import write_sticky_user_data
-from assignors.generation.generation import WITHOUT_CLAIMS, Owner, owner_of
+from assignors.generation.generation import SERVER_SIDE, WITHOUT_CLAIMS, Owner, owner_of
 from assignors.generation.subscriptions import NO_CLAIM, Claim, with_claims
 from assignors.model import Assignment, GroupProblem, Member, TopicPartition
 
@@ -48,7 +48,8 @@ def start_of_chain(generation: int, strategy: str | None, problem: GroupProblem,
 def claiming(strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None) -> GroupProblem:
     """Return the problem with other claims, as the members' consumers would send them with their next subscription.
 
-    If the strategy does not read claims, it is the same problem.
+    If the strategy does not read claims, it is the same problem. A coordinator's own assignor reads targets as they were written, since
+    the order of their topics counts where topic ids share a bucket of a hash map.
     """
     if strategy in WITHOUT_CLAIMS:
         return problem
@@ -57,7 +58,8 @@ def claiming(strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claime
         held = claims.get(owner_of(member))
         if held is None:
             return NO_CLAIM
-        return tuple(sorted(held)), claimed_at, write_sticky_user_data(held, claimed_at) if strategy == "sticky" else None
+        claimed = tuple(held) if strategy in SERVER_SIDE else tuple(sorted(held))
+        return claimed, claimed_at, write_sticky_user_data(held, claimed_at) if strategy == "sticky" else None
 
     return with_claims(problem, map(claim, problem.members))
 

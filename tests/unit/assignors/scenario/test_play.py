@@ -166,3 +166,12 @@ def test_hand_over_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(rounds, "assign", swap)
     with pytest.raises(NoResultError, match="cooperative-sticky still hands over after 8 calls"):
         play(settled("cooperative-sticky", {"a": "t0", "b": "t1"}, t=2), Scenario())
+
+
+def test_uniform_keeps_topics_in_their_written_order_where_their_ids_share_a_bucket() -> None:
+    """Ids 17 and 33 are in bucket 1 of a map of 16. A Java leader writes topics in the order of such a map too: here u before t."""
+    topics = {"t": Topic(3, topic_id="AAAAAAAAAAAAAAAAAAAAEQ"), "u": Topic(3, topic_id="AAAAAAAAAAAAAAAAAAAAIQ")}
+    problem = GroupProblem(topics, (Member("a", ("t", "u")), Member("b", ("t", "u"))))
+    classic = Generation(5, "range", problem, {"a": held("u0 u1 t0 t1"), "b": held("u2 t2")})
+    after = play(classic, Scenario(protocol="consumer")).expected.after.assignment
+    assert short(dict(after)) == {"a": "t0 u0 u1", "b": "t1 t2 u2"}
