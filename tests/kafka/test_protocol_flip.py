@@ -104,7 +104,7 @@ def test_restarted_member_converts_the_group_as_the_plan_says(coordinator: Coord
     librdkafka.join(group_id, topics, "b", NEW_PROTOCOL)
     run = run_after(coordinator, stored, lambda: None)
     assert run["strategy"] == flip.strategy
-    assert target(run) == predicted(stored, outcome)
+    assert target(run) == predicted(stored, outcome), (stored.generation, run)
     assert moved(held(stored), target(run)) == flip.movement_count
 
 
@@ -117,7 +117,7 @@ def test_additional_member_converts_the_group(coordinator: Coordinator, library:
 
     library.join(group_id, topics, "new", NEW_PROTOCOL)
     run = run_after(coordinator, stored, library.poll)
-    assert target(run) == predicted(stored, outcome)
+    assert target(run) == predicted(stored, outcome), (stored.generation, run)
     assert moved(held(stored), target(run)) == outcome.difference.movement_count == 3
 
 
@@ -140,13 +140,13 @@ def test_static_members_convert_the_group_and_nothing_moves_until_it_changes(
 
         coordinator.wait_for(restarted, library.poll)
     snapshots = coordinator.converted(group_id)
-    assert {one["generation"] for one in snapshots} == {stored.generation.generation}
+    assert {one["generation"] for one in snapshots} == {stored.generation.generation}, snapshots
     assert target(snapshots[-1]) == held(stored)
 
     outcome = first_run(stored, partition_counts={topics[0]: TOPIC_SIZE + 1})
     coordinator.resize_topic(topics[0], TOPIC_SIZE + 1)
     run = run_after(coordinator, stored, library.poll)
-    assert target(run) == predicted(stored, outcome)
+    assert target(run) == predicted(stored, outcome), (stored.generation, run)
     assert moved(held(stored), target(run)) == outcome.difference.movement_count == 1
 
 
