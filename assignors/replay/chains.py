@@ -10,7 +10,7 @@ from assignors.algorithms.sticky.claims import COOPERATIVE_READER, STICKY_READER
 from assignors.algorithms.sticky.user_data import write_sticky_user_data
 from assignors.generation.generation import SERVER_SIDE, WITHOUT_CLAIMS, Owner, owner_of
 from assignors.generation.subscriptions import NO_CLAIM, Claim, with_claims
-from assignors.model import Assignment, GroupProblem, Member, TopicPartition
+from assignors.model import Assignment, AssignmentMapping, GroupProblem, Member, TopicPartition
 
 ClaimsByOwner = Mapping[Owner, tuple[TopicPartition, ...]]
 """Owner -> the partitions that it would claim. An owner is the same across generations, see ``generation.Owner``."""
@@ -64,6 +64,6 @@ def claiming(strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claime
     return with_claims(problem, map(claim, problem.members))
 
 
-def held_by_owner(members: Sequence[Member], assignment: Assignment) -> dict[Owner, tuple[TopicPartition, ...]]:
+def held_by_owner(members: Sequence[Member], assignment: AssignmentMapping) -> dict[Owner, tuple[TopicPartition, ...]]:
     """Return the partitions of each owner."""
     return {owner_of(member): assignment.get(member.member_id, ()) for member in members}

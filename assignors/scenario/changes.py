@@ -57,7 +57,17 @@ def apply_changes(generation: Generation, scenario: Scenario, order: Order = Ord
     >>> [member.member_id for member in apply_changes(one, Scenario(added=1)).problem.members]
     ['a', '~added-1']
     """
-    strategy = _strategy(generation, scenario)
+    strategy = strategy_of(generation, scenario)
+    before, problem = change_members(generation, scenario, order)
+    return Changed(before, with_topic_ids(problem) if strategy in SERVER_SIDE else problem, strategy)
+
+
+def change_members(generation: Generation, scenario: Scenario, order: Order) -> tuple[Generation, GroupProblem]:
+    """Return the group before and after the changes as ``Changed`` has it, whatever the strategy.
+
+    Raises:
+        ValueError: as ``apply_changes``, but for strategies.
+    """
     if not generation.problem.members:
         raise ValueError("members of the group: found none, expected a generation with members")
     staying = _staying(generation.problem.members, scenario.removed)
@@ -70,15 +80,21 @@ def apply_changes(generation: Generation, scenario: Scenario, order: Order = Ord
     if scenario.topics is not None:
         members = tuple(replace(member, topics=scenario.topics) for member in members)
     problem = GroupProblem(_grown(generation.problem.topics, members, scenario.partition_counts), members)
+    if not scenario.instance_ids:
+        return generation, problem
     now = {member.member_id: member.group_instance_id for member in members}
     earlier = tuple(
         replace(member, group_instance_id=now.get(member.member_id, member.group_instance_id)) for member in generation.problem.members
     )
-    before = replace(generation, problem=GroupProblem(generation.problem.topics, earlier))
-    return Changed(before, with_topic_ids(problem) if strategy in SERVER_SIDE else problem, strategy)
+    return replace(generation, problem=GroupProblem(generation.problem.topics, earlier)), problem
 
 
-def _strategy(generation: Generation, scenario: Scenario) -> str:
+def strategy_of(generation: Generation, scenario: Scenario) -> str:
+    """Return the assignor afterwards.
+
+    Raises:
+        ValueError: it is none that can be run, or the scenario has to name it.
+    """
     was_server_side = generation.strategy in SERVER_SIDE
     if scenario.strategy is not None:
         strategy = scenario.strategy
@@ -131,7 +147,10 @@ def _free_names(members: Sequence[Member], count: int, order: Order) -> tuple[st
 
 
 def _with_instance_ids(members: tuple[Member, ...], instance_ids: Mapping[str, str]) -> tuple[Member, ...]:
-    members = tuple(replace(member, group_instance_id=instance_ids.get(member.member_id, member.group_instance_id)) for member in members)
+    if instance_ids:
+        members = tuple(
+            replace(member, group_instance_id=instance_ids.get(member.member_id, member.group_instance_id)) for member in members
+        )
     owners = Counter(member.group_instance_id for member in members if member.group_instance_id is not None)
     shared = sorted(name for name, count in owners.items() if count > 1)
     if shared:
@@ -140,6 +159,8 @@ def _with_instance_ids(members: tuple[Member, ...], instance_ids: Mapping[str, s
 
 
 def _with_racks(members: tuple[Member, ...], racks: Mapping[str, str]) -> tuple[Member, ...]:
+    if not racks:
+        return members
     for pattern in racks:
         if not any(_matches(member, pattern) for member in members):
             raise ValueError(f"racks: found no member that matches {pattern!r}, expected a pattern of one of {_names(members)}")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from assignors.audit.comparison import Comparison
 from assignors.audit.least_movement import Least, least_movements
 from assignors.audit.movements import Difference, diff_generations
 from assignors.generation.balance import Balance, measure_balance
 from assignors.generation.generation import SERVER_SIDE, Generation
-from assignors.model import TopicPartition
+from assignors.generation.holdings import Holdings
+from assignors.generation.subscriptions import layout_of, subscribers_of
+from assignors.model import GroupProblem, TopicPartition
 from assignors.replay.replay import NEWEST_KAFKA
-from assignors.scenario.changes import Order, apply_changes
+from assignors.replay.topic_ids import with_topic_ids
+from assignors.scenario.changes import Changed, Order, change_members, strategy_of
 from assignors.scenario.rounds import PlayedStep, rebalanced, reconciled
 from assignors.scenario.scenario import Scenario
 
@@ -34,27 +38,52 @@ class Load:
     throughput: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outcome:
-    """What one order of the members leads to.
+    """What one order of the members leads to. Figures are computed when they are asked for.
 
     Attributes:
         order: whether added members without names are the last or the first.
         before: what members held before the changes.
         steps: at least one, in order.
-        difference: from ``before`` to the end.
-        balance: at the end, see ``balance.Balance``; ``rack_match_ratio`` and ``idle_member_count`` are there.
-        loads: member id -> its load at the end, in record order.
-        least: the fewest movements for the balance at the end, see ``least_movement.least_movements``.
+        lag, throughput: figures by partition, see ``Weights``; None where they were not given.
     """
 
     order: Order
     before: Generation
     steps: tuple[PlayedStep, ...]
-    difference: Difference
-    balance: Balance
-    loads: dict[str, Load]
-    least: Least | None
+    lag: Weights | None
+    throughput: Weights | None
+
+    @cached_property
+    def _comparison(self) -> Comparison:
+        return Comparison(self.before, self.after)
+
+    @cached_property
+    def difference(self) -> Difference:
+        """Return the movements from ``before`` to the end."""
+        return diff_generations(self._comparison)
+
+    @cached_property
+    def balance(self) -> Balance:
+        """Return the balance at the end, see ``balance.Balance``; ``rack_match_ratio`` and ``idle_member_count`` are there."""
+        return measure_balance(self.after.problem, self._comparison.held)
+
+    @cached_property
+    def least(self) -> Least | None:
+        """Return the fewest movements for the balance at the end, see ``least_movement.least_movements``."""
+        return least_movements(self._comparison)
+
+    @cached_property
+    def loads(self) -> dict[str, Load]:
+        """Return member id -> its load at the end, in record order."""
+        return {member.member_id: self._load(self.after.assignment.get(member.member_id, ())) for member in self.after.problem.members}
+
+    def _load(self, held: tuple[TopicPartition, ...]) -> Load:
+        sums = [
+            sum(figures.get(partition, 0) for partition in held) if figures is not None else None for figures in (self.lag, self.throughput)
+        ]
+        return Load(len(held), *sums)
 
     @property
     def after(self) -> Generation:
@@ -131,23 +160,59 @@ def play(
     >>> outcome.difference.movement_count, outcome.revocation_count, outcome.least
     (1, 1, Least(count=1, is_exact=True))
     """
+    return Player(generation, lag=lag, throughput=throughput).play(scenario, kafka_version)
+
+
+class Player:
+    """Plays scenarios of one generation. What several strategies of a scenario share is computed once, if they are played in a row."""
+
+    def __init__(self, generation: Generation, *, lag: Weights | None = None, throughput: Weights | None = None) -> None:
+        """Take a generation and its figures, see ``play``."""
+        self._generation = generation
+        self._in_columns = replace(generation, assignment=Holdings.of(generation.assignment))
+        self._lag, self._throughput = lag, throughput
+        self._scenario: Scenario | None = None
+        self._starts: tuple[_Start, ...] = ()
+
+    def play(self, scenario: Scenario, kafka_version: str = NEWEST_KAFKA) -> Played:
+        """Return what a scenario leads to, see ``play``."""
+        strategy = strategy_of(self._generation, scenario)
+        alike = replace(scenario, strategy=None, protocol=None)
+        if alike != self._scenario:
+            self._starts = tuple(self._start(alike, order) for order in _orders(scenario))
+            self._scenario = alike
+        return Played(tuple(self._outcome(start, strategy, kafka_version) for start in self._starts))
+
+    def _start(self, scenario: Scenario, order: Order) -> _Start:
+        before, problem = change_members(self._generation, scenario, order)
+        subscribers_of(problem), layout_of(problem)  # known from here on, also to problems that differ in claims alone
+        return _Start(order, before, replace(self._in_columns, problem=before.problem), problem)
+
+    def _outcome(self, start: _Start, strategy: str, kafka_version: str) -> Outcome:
+        is_server_side = strategy in SERVER_SIDE
+        changed = Changed(start.before, start.problem_with_ids if is_server_side else start.problem, strategy)
+        steps = tuple((reconciled if is_server_side else rebalanced)(changed, kafka_version))
+        return Outcome(start.order, start.before_in_columns, steps, self._lag, self._throughput)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """A group before and after the changes, whatever the strategy.
+
+    Attributes:
+        before_in_columns: as ``before``, quicker to compare.
+    """
+
+    order: Order
+    before: Generation
+    before_in_columns: Generation
+    problem: GroupProblem
+
+    @cached_property
+    def problem_with_ids(self) -> GroupProblem:
+        return with_topic_ids(self.problem)
+
+
+def _orders(scenario: Scenario) -> tuple[Order, ...]:
     depends_on_order = isinstance(scenario.added, int) and scenario.added > 0
-    orders = (Order.LAST, Order.FIRST) if depends_on_order else (Order.LAST,)
-    return Played(tuple(_outcome(generation, scenario, order, lag, throughput, kafka_version) for order in orders))
-
-
-def _outcome(
-    generation: Generation, scenario: Scenario, order: Order, lag: Weights | None, throughput: Weights | None, kafka_version: str
-) -> Outcome:
-    changed = apply_changes(generation, scenario, order)
-    steps = tuple((reconciled if changed.strategy in SERVER_SIDE else rebalanced)(changed, kafka_version))
-    after = steps[-1].generation
-    comparison = Comparison(changed.before, after)
-    loads = {member.member_id: _load(after.assignment.get(member.member_id, ()), lag, throughput) for member in after.problem.members}
-    difference, balance = diff_generations(comparison), measure_balance(after.problem, after.assignment)
-    return Outcome(order, changed.before, steps, difference, balance, loads, least_movements(comparison))
-
-
-def _load(held: tuple[TopicPartition, ...], lag: Weights | None, throughput: Weights | None) -> Load:
-    sums = [sum(figures.get(partition, 0) for partition in held) if figures is not None else None for figures in (lag, throughput)]
-    return Load(len(held), *sums)
+    return (Order.LAST, Order.FIRST) if depends_on_order else (Order.LAST,)

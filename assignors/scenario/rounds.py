@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from assignors import assign
 from assignors.audit.comparison import Comparison
@@ -19,22 +20,36 @@ from assignors.replay.replay import MOST_CALLS
 from assignors.scenario.changes import Changed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlayedStep:
     """One rebalance, or one round of heartbeats in which members revoke and get.
 
     Attributes:
+        previous: the step before; None for the first.
+        before: what members hold before the step.
         generation: the members, what they claimed, and what they hold after the step. Rounds of one target share its number.
-        difference: movements since the step before; ``withheld`` has what nobody reads until a later step.
+        target: what the members are to have at the end, under the consumer protocol; else None.
         revocation_count: partitions that members which stay have to give up, if only for the time of the step.
         stopped: partitions that were read before the step, and are not read by the same owner all through it, in the order of the
             holdings before. Under an eager protocol these are all partitions, also those that their owner gets back.
     """
 
+    previous: PlayedStep | None
+    before: Generation
     generation: Generation
-    difference: Difference
+    target: Assignment | None
     revocation_count: int
     stopped: tuple[TopicPartition, ...]
+
+    @cached_property
+    def difference(self) -> Difference:
+        """Return the movements since the step before; ``withheld`` has what nobody reads until a later step."""
+        withheld = self.previous.difference.withheld if self.previous is not None else _NOTHING
+        is_follow_up = self.previous is not None and self.target is None
+        difference = diff_generations(Comparison(self.before, self.generation), withheld, is_follow_up=is_follow_up)
+        if self.target is None:
+            return difference
+        return _with_withheld(difference, _withheld(self.before, self.generation, self.target, withheld))
 
 
 def rebalanced(changed: Changed, kafka_version: str) -> Iterator[PlayedStep]:
@@ -44,22 +59,16 @@ def rebalanced(changed: Changed, kafka_version: str) -> Iterator[PlayedStep]:
         NoResultError: members still give up what they claim after ``replay.MOST_CALLS`` calls.
     """
     is_cooperative = changed.strategy in COOPERATIVE
-    before, withheld = changed.before, _NOTHING
-    for call in range(MOST_CALLS):
+    step, before = None, changed.before
+    for _ in range(MOST_CALLS):
         problem = claiming_what_is_held(changed, before)
         assignment = assign(changed.strategy, problem, kafka_version=kafka_version)
         after = Generation(before.generation + 1, changed.strategy, problem, assignment)
-        difference = diff_generations(Comparison(before, after), withheld, is_follow_up=call > 0)
-        given_up_count = difference.cooperative_revocation_count
-        yield PlayedStep(
-            after,
-            difference,
-            given_up_count if is_cooperative else difference.eager_revocation_count,
-            _stopped(before, after) if is_cooperative else _stopped(before, None),
-        )
-        if not is_cooperative or not given_up_count:
+        step = PlayedStep(step, before, after, None, *_given_up(before, after, is_eager=not is_cooperative))
+        yield step
+        if not is_cooperative or not step.revocation_count:
             return
-        before, withheld = after, difference.withheld
+        before = after
     raise NoResultError(f"{changed.strategy} still hands over after {MOST_CALLS} calls", is_cycle=False)
 
 
@@ -68,18 +77,17 @@ def reconciled(changed: Changed, kafka_version: str) -> Iterator[PlayedStep]:
 
     A member that has to revoke gets nothing new before it has done so. Others get at once what no member of the group still holds.
     """
-    before, withheld = changed.before, _NOTHING
+    step, before = None, changed.before
     problem = claiming_what_is_held(changed, before)
     given = assign(changed.strategy, problem, kafka_version=kafka_version)
     target = {member.member_id: given.get(member.member_id, ()) for member in problem.members}  # of no topics there is no target at all
     is_reached = False
     while not is_reached:
         after = Generation(changed.before.generation + 1, changed.strategy, problem, _holdings_of_round(problem, target))
-        difference = diff_generations(Comparison(before, after), withheld)
-        difference = _with_withheld(difference, _withheld(before, after, target, withheld))
-        yield PlayedStep(after, difference, difference.cooperative_revocation_count, _stopped(before, after))
+        step = PlayedStep(step, before, after, target, *_given_up(before, after))
+        yield step
         is_reached = after.assignment == target
-        before, withheld = after, difference.withheld
+        before = after
         problem = claiming_what_is_held(changed, before)
 
 
@@ -88,7 +96,7 @@ _NOTHING: Withheld = {}
 
 def claiming_what_is_held(changed: Changed, before: Generation) -> GroupProblem:
     """Return the problem in which members that stay claim what they have in a generation."""
-    held = held_by_owner(before.problem.members, dict(before.assignment))
+    held = held_by_owner(before.problem.members, before.assignment)
     return claiming(changed.strategy, changed.problem, held, before.generation)
 
 
@@ -130,11 +138,21 @@ def _with_withheld(difference: Difference, withheld: Withheld) -> Difference:
     return replace(difference, movements=movements, withheld=withheld, withheld_count=count)
 
 
-def _stopped(before: Generation, after: Generation | None) -> tuple[TopicPartition, ...]:
-    """Return the partitions held before that their owner does not keep; all of them without a generation after."""
-    kept = held_by_owner(after.problem.members, dict(after.assignment)) if after is not None else {}
+def _given_up(before: Generation, after: Generation, *, is_eager: bool = False) -> tuple[int, tuple[TopicPartition, ...]]:
+    """Return ``revocation_count`` and ``stopped`` of a step: what was held before and its owner does not keep.
+
+    Args:
+        is_eager: nobody keeps anything.
+    """
+    now = held_by_owner(after.problem.members, after.assignment)
     stopped: dict[TopicPartition, None] = {}
+    revocation_count = 0
     for member in before.problem.members:
-        own = set(kept.get(owner_of(member), ()))
-        stopped.update(dict.fromkeys(partition for partition in before.assignment.get(member.member_id, ()) if partition not in own))
-    return tuple(stopped)
+        owner = owner_of(member)
+        kept = () if is_eager else now.get(owner, ())
+        given_up = dict.fromkeys(before.assignment.get(member.member_id, ()))
+        for partition in kept:
+            given_up.pop(partition, None)
+        stopped.update(given_up)
+        revocation_count += len(given_up) if owner in now else 0
+    return revocation_count, tuple(stopped)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from assignors.generation.balance import measure_balance
+from assignors.generation.balance import Balance, measure_balance
 from assignors.generation.generation import Generation
 from assignors.model import TopicPartition
 from assignors.scenario.play import Outcome, Played
@@ -97,7 +97,15 @@ class Answer:
 
 def measure_loads(generation: Generation, weights: PartitionWeights) -> Loads:
     """Return how evenly the members of a generation share its partitions."""
-    balance = measure_balance(generation.problem, generation.assignment)
+    return _loads(generation, measure_balance(generation.problem, generation.assignment), weights)
+
+
+def loads_of(outcome: Outcome, weights: PartitionWeights) -> Loads:
+    """Return how evenly the members share the partitions at the end of an outcome."""
+    return _loads(outcome.after, outcome.balance, weights)
+
+
+def _loads(generation: Generation, balance: Balance, weights: PartitionWeights) -> Loads:
     return Loads(
         member_count=len(generation.problem.members),
         idle_count=balance.idle_member_count,

@@ -18,7 +18,7 @@ from assignors.scenario.scenario import CONSUMER, Scenario
 from jobs.reading.groups import StoredGeneration
 from jobs.reading.weights import PartitionWeights
 from jobs.what_if.co_partitioning import CoPartitioned, co_partitioned
-from jobs.what_if.figures import Loads, measure_loads
+from jobs.what_if.figures import Loads, loads_of, measure_loads
 from jobs.what_if.protocol_clients import FIRST_RELEASES, client_unknowns, is_without_protocol, rack_aware_racks, user_data_evidence
 from jobs.what_if.rehearsal import release_for
 from schemas.vocabulary import DEFAULT_SERVER_STRATEGY, SERVER_STRATEGIES_BY_NAME, STRATEGIES
@@ -198,7 +198,7 @@ def _flip(stored: StoredGeneration, weights: PartitionWeights, strategy: str) ->
     scenario = Scenario(strategy=strategy, protocol=CONSUMER)
     outcome = play(stored.generation, scenario, kafka_version=release_for(stored, strategy)).expected
     stopped = max(len(step.stopped) for step in outcome.steps)
-    loads = measure_loads(outcome.after, weights)
+    loads = loads_of(outcome, weights)
     return outcome.after, Flip(strategy, outcome.difference.movement_count, stopped, outcome.round_count, loads)
 
 

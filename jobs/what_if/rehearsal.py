@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from assignors.audit.least_movement import least_spread
 from assignors.generation.generation import SERVER_SIDE, STREAMS
 from assignors.model import AssignorError, KafkaVersionError
 from assignors.replay.replay import NEWEST_KAFKA
 from assignors.scenario.changes import apply_changes
-from assignors.scenario.play import Played, play
+from assignors.scenario.play import Played, Player
 from assignors.scenario.scenario import Scenario
 from jobs.reading.groups import StoredGeneration
 from jobs.reading.weights import PartitionWeights
 from jobs.runtime.errors import UsageError
 from jobs.what_if.changes import Changes, scenario_for, strategies_for
-from jobs.what_if.figures import Answer, Loads, cheapest, measure_loads
+from jobs.what_if.figures import Answer, Loads, cheapest, loads_of, measure_loads
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class Subject:
             found = f"found strategy {STREAMS!r}, expected an assignor of partitions"
             raise UsageError(f"group {stored.key.group_id!r}: Kafka Streams deals out tasks, {found}")
         return cls(stored, weights, threads, measure_loads(stored.generation, weights))
+
+    @cached_property
+    def player(self) -> Player:
+        """Return what plays scenarios of the group."""
+        return Player(self.stored.generation)
 
 
 @dataclass(frozen=True)
@@ -101,18 +107,19 @@ def rehearse(subject: Subject, name: str, changes: Changes) -> Rehearsal:
 def _answer(subject: Subject, changes: Changes, strategy: str) -> Answer:
     try:
         scenario = scenario_for(changes, subject.stored, strategy, subject.threads)
-        played, release = _play(subject.stored, scenario, release_for(subject.stored, strategy))
+        played, release = _play(subject.player, scenario, release_for(subject.stored, strategy))
     except (ValueError, AssignorError) as error:
         return Answer(strategy, None, refusal=str(error))
-    return Answer(strategy, played, release, tuple(measure_loads(outcome.after, subject.weights) for outcome in played.outcomes))
+    loads = tuple(loads_of(outcome, subject.weights) for outcome in played.outcomes)
+    return Answer(strategy, played, release, loads)
 
 
-def _play(stored: StoredGeneration, scenario: Scenario, release: str) -> tuple[Played, str]:
+def _play(player: Player, scenario: Scenario, release: str) -> tuple[Played, str]:
     """Return what a scenario leads to, and the release that it was played by: the newest where the group's own has no such assignor."""
     try:
-        return play(stored.generation, scenario, kafka_version=release), release
+        return player.play(scenario, release), release
     except KafkaVersionError:
-        return play(stored.generation, scenario, kafka_version=NEWEST_KAFKA), NEWEST_KAFKA
+        return player.play(scenario, NEWEST_KAFKA), NEWEST_KAFKA
 
 
 def release_for(stored: StoredGeneration, strategy: str) -> str:
@@ -124,9 +131,9 @@ def release_for(stored: StoredGeneration, strategy: str) -> str:
 def draw_curve(subject: Subject, changes: Changes, ends: tuple[int, int]) -> Curve:
     """Return what each strategy makes of each member count between two ends, both included."""
     counts = []
+    plain = replace(subject, threads=1)
     for members in range(ends[0], ends[1] + 1):
         resized = changes.model_copy(update=_resizing(subject, members))
-        plain = Subject(subject.stored, subject.weights, 1, subject.now)
         counts.append(Count(members, rehearse(plain, str(members), resized)))
     return Curve(tuple(counts), _divides_well(subject, changes))
 

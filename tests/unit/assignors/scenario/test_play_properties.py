@@ -12,7 +12,7 @@ from assignors import AssignorError, GroupProblem, NoResultError, TopicPartition
 from assignors.generation.balance import measure_balance
 from assignors.generation.generation import Generation, owner_of
 from assignors.replay.topic_ids import with_topic_ids
-from assignors.scenario.play import Outcome, play
+from assignors.scenario.play import Outcome, Player, play
 from assignors.scenario.scenario import Scenario
 from tests.builders.random_problems import random_problem
 
@@ -197,3 +197,28 @@ def test_nobody_gets_what_another_member_has_not_given_up_in_an_earlier_step(dat
             had = owners(before)
             assert [one for one, owner in owners(step.generation).items() if had.get(one, owner) in staying - {owner}] == []
             before = step.generation
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.sampled_from(STRATEGIES))
+def test_step_revokes_as_many_partitions_as_the_audit_counts(data: st.DataObject, strategy: str) -> None:
+    generation = data.draw(groups(strategy))
+    for outcome in outcomes(generation, data.draw(scenarios(generation))):
+        for step in outcome.steps:
+            is_eager, difference = step.generation.strategy in EAGER, step.difference
+            counted = difference.eager_revocation_count if is_eager else difference.cooperative_revocation_count
+            assert step.revocation_count == counted
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.sampled_from(STRATEGIES))
+def test_strategies_that_are_played_in_a_row_have_the_outcomes_of_each_alone(data: st.DataObject, strategy: str) -> None:
+    generation = data.draw(groups(strategy))
+    wanted_scenarios = [data.draw(scenarios(generation)) for _ in range(2)]
+    player = Player(generation)
+    for scenario in wanted_scenarios:
+        for other in STRATEGIES:
+            one = replace(scenario, strategy=other)
+            for alone, shared in zip(outcomes(generation, one), player.play(one).outcomes, strict=True):
+                assert shared == alone
+                assert (shared.difference, shared.balance, shared.least) == (alone.difference, alone.balance, alone.least)
