@@ -141,25 +141,14 @@ class Replay:
     def _solve(self, basis: str, strategy: str, problem: GroupProblem, release: str) -> Solution:
         """Return the result of one call of an assignor as a solution; an error becomes a status."""
 
-        def unsolved(status: str, error: Exception) -> Solution:
-            return Solution(basis, strategy, status, None, text_of(error), release)
-
         try:
             if strategy in BUILT_IN:
                 problem = with_topic_ids(problem) if strategy in SERVER_SIDE else problem
                 assignment = assign(strategy, problem, kafka_version=release, step_budget=self.step_budget)
             else:
                 assignment = ask_own_assignor(strategy, problem, release, self.step_budget, self.bound)
-        except NoResultError as error:
-            return unsolved(
-                NO_RESULT if getattr(error, "is_cycle", False) else OVER_BUDGET, error
-            )  # a subclass in a plug-in may not have it
-        except OwnAssignorError as error:
-            return unsolved(NO_RESULT, error)
-        except KafkaAssignorError as error:
-            return unsolved(KAFKA_ERROR, error)
         except AssignorError as error:
-            return unsolved(UNSUPPORTED, error)
+            return Solution(basis, strategy, status_of(error), None, text_of(error), release)
         return Solution(basis, strategy, SOLVED, assignment, kafka_version=release)
 
     # -- counterfactual
@@ -219,6 +208,15 @@ class Replay:
             claims, claimed_at = given, generation
         detail = f"members still give up partitions after {MOST_CALLS} calls"
         return Solution(COUNTERFACTUAL, strategy, OVER_BUDGET, None, detail, NEWEST_KAFKA, rebalance_count=MOST_CALLS)
+
+
+def status_of(error: AssignorError) -> str:
+    """Return the status of a solution that there is not, by what stopped its assignor."""
+    if isinstance(error, NoResultError):
+        return NO_RESULT if getattr(error, "is_cycle", False) else OVER_BUDGET  # a plug-in's subclass may lack it
+    if isinstance(error, OwnAssignorError):
+        return NO_RESULT
+    return KAFKA_ERROR if isinstance(error, KafkaAssignorError) else UNSUPPORTED
 
 
 def _is_beginning(snapshot: Snapshot) -> bool:

@@ -96,6 +96,11 @@ class Outcome:
         return len(self.steps)
 
     @property
+    def stopped_count(self) -> int:
+        """Return how many partitions stop being read at once: in the step in which these are the most."""
+        return max(len(step.stopped) for step in self.steps)
+
+    @property
     def revocation_count(self) -> int:
         """Return how many partitions members that stay have to give up, all steps together."""
         return sum(step.revocation_count for step in self.steps)

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from jobs.reading.groups import GroupKey
 from jobs.reading.published import PublishedTables, StoredRow
+from jobs.reading.stored import GroupKey
 from schemas.vocabulary import Basis
 
 

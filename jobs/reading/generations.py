@@ -9,8 +9,9 @@ from itertools import groupby
 
 from assignors.audit.triggers import Trigger
 from assignors.generation.generation import Generation
-from jobs.reading.groups import GroupKey, read_topics, stored_generation
+from jobs.reading.groups import read_topics, stored_generation
 from jobs.reading.published import PublishedTables, StoredRow
+from jobs.reading.stored import GroupKey
 from schemas.vocabulary import Basis
 
 MEMBERS_AT_ONCE = 20_000

@@ -8,29 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
 from assignors.model import TopicPartition
-from jobs.reading.groups import GroupKey, StoredGeneration
 from jobs.reading.published import Filter, PublishedTables, StoredRow
+from jobs.reading.stored import GroupKey, PartitionWeights, StoredGeneration
 from schemas.vocabulary import MOST_LAG
-
-
-@dataclass(frozen=True)
-class PartitionWeights:
-    """Figures of the partitions that members of one group were given.
-
-    Attributes:
-        lag: partition -> records between the last commit and the end of its log. A partition without both is not here.
-        throughput: partition -> records a second between two metadata snapshots. A partition without both is not here.
-        seen_at: time of the newest metadata snapshot that was used; None where there was none.
-    """
-
-    lag: Mapping[TopicPartition, int] = field(default_factory=dict)
-    throughput: Mapping[TopicPartition, float] = field(default_factory=dict)
-    seen_at: datetime | None = None
 
 
 class _Seen(NamedTuple):

@@ -11,7 +11,7 @@ from assignors.replay.conformance import Conformance
 from assignors.replay.replay import NEWEST_KAFKA
 from assignors.scenario.backtest import Backtest, LeftOut, Omission, Prediction, predict
 from jobs.reading.generations import RecordedGeneration
-from jobs.reading.groups import GroupKey
+from jobs.reading.stored import GroupKey
 
 MOST_DIFFERENCES = 100
 """Predictions that are not exact and are shown one by one; the rest is counted."""

@@ -1,25 +1,19 @@
-"""What shall be changed, as a person says it: by options or in a YAML file; and the scenario that this is for one group."""
+"""What shall be changed, as a person says it, and the scenario that this is for one group. Workers know it too."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from dataclasses import dataclass, field, replace
 
 from assignors.scenario.changes import apply_changes
 from assignors.scenario.scenario import CONSUMER, Scenario
-from jobs.reading.groups import StoredGeneration
-from jobs.runtime.errors import UsageError
-from jobs.runtime.yaml_file import read_yaml
-from jobs.what_if.options import WhatIfOptions
-from schemas.config import explain_mistakes
+from jobs.reading.stored import StoredGeneration
 from schemas.vocabulary import DEFAULT_SERVER_STRATEGY, SERVER_STRATEGIES_BY_NAME, STRATEGIES
 
 
-class Changes(BaseModel):
+@dataclass(frozen=True)
+class Changes:
     """Changes to any group, with the names that options have; without any the group rebalances once.
 
     Attributes:
@@ -33,62 +27,14 @@ class Changes(BaseModel):
         strategies: assignors to compare; None is all that fit the protocol.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     add_members: int | tuple[str, ...] = 0
     remove_members: int | str = 0
-    partitions: dict[str, int] = Field(default_factory=dict)
-    subscribe: tuple[str, ...] | None = Field(default=None, min_length=1)
+    partitions: dict[str, int] = field(default_factory=dict)
+    subscribe: tuple[str, ...] | None = None
     static_ids: bool = False
-    rack: dict[str, str] = Field(default_factory=dict)
+    rack: dict[str, str] = field(default_factory=dict)
     protocol: str | None = None
-    strategies: tuple[str, ...] | None = Field(default=None, min_length=1)
-
-
-CHANGES = tuple(name for name in Changes.model_fields if name != "strategies")
-
-
-def read_changes(options: WhatIfOptions) -> dict[str, Changes]:
-    """Return the changes by the name of their scenario; those of the options are called ``''``.
-
-    Raises:
-        UsageError: the file cannot be read or has mistakes, one line each; or options exclude each other.
-    """
-    given = given_changes(options)
-    if options.members is not None and {"add_members", "remove_members"}.intersection(given):
-        raise UsageError("--members excludes --add-members and --remove-members: it tries counts of its own")
-    if options.scenario is None:
-        values = {name: getattr(options, name) for name in given}
-        values.update({name: dict(values[name]) for name in ("partitions", "rack") if name in values})
-        return {"": Changes(**values, strategies=options.strategies)}
-    if given or options.members is not None:
-        raise UsageError(f"--scenario excludes --{(given or ['members'])[0].replace('_', '-')}: write the change into the file")
-    return _read_file(options.scenario, options.strategies)
-
-
-def given_changes(options: WhatIfOptions) -> list[str]:
-    """Return the names of the changes that the options ask for."""
-    return [name for name in CHANGES if getattr(options, name) not in (None, 0, False, ())]
-
-
-def _read_file(path: Path, strategies: tuple[str, ...] | None) -> dict[str, Changes]:
-    content, where = read_yaml(path, "--scenario"), f"--scenario {path}"
-    if not isinstance(content, dict) or not content:
-        found = "nothing" if not content else type(content).__name__
-        raise UsageError(f"{where}: expected names of scenarios, each with its changes, found {found}")
-    scenarios: dict[str, Changes] = {}
-    mistakes: list[str] = []
-    for name, values in content.items():
-        try:
-            changes = Changes.model_validate({} if values is None else values)
-        except ValidationError as error:
-            mistakes.append(explain_mistakes(error, f"{where}: scenario {name!r}", Changes))
-        else:
-            is_free = changes.strategies is None and strategies is not None
-            scenarios[str(name)] = changes.model_copy(update={"strategies": strategies}) if is_free else changes
-    if mistakes:
-        raise UsageError("\n".join(mistakes))
-    return scenarios
+    strategies: tuple[str, ...] | None = None
 
 
 def strategies_for(changes: Changes, group: StoredGeneration) -> Iterator[str]:

@@ -9,8 +9,9 @@ from typing import Generic, TypeVar
 from assignors.generation.balance import Balance, measure_balance
 from assignors.generation.generation import Generation
 from assignors.model import TopicPartition
+from assignors.replay.steps import SOLVED
 from assignors.scenario.play import Outcome, Played
-from jobs.reading.weights import PartitionWeights
+from jobs.reading.stored import PartitionWeights
 
 Number = TypeVar("Number", int, float)
 _Weights = Mapping[TopicPartition, float]
@@ -61,6 +62,7 @@ class Answer:
         played: all outcomes; None where there is none.
         release: whose assignor it was; None without an outcome.
         loads: of each outcome, in their order.
+        status: as in ``solutions``; ``unsupported`` also where the change does not fit the group.
         refusal: why there is no outcome; None where there is one.
     """
 
@@ -68,6 +70,7 @@ class Answer:
     played: Played | None
     release: str | None = None
     loads: tuple[Loads, ...] = ()
+    status: str = SOLVED
     refusal: str | None = None
 
     def span(self, figure: Callable[[Loads], float | None]) -> Span[float] | None:
@@ -87,7 +90,7 @@ class Answer:
     @property
     def stopped(self) -> Span[int]:
         """Return how many partitions stop being read at once: in the step in which these are the most."""
-        return self.counted(lambda outcome: max(len(step.stopped) for step in outcome.steps))
+        return self.counted(lambda outcome: outcome.stopped_count)
 
     @property
     def rounds(self) -> Span[int]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from jobs.reading.groups import GroupKey
+from jobs.reading.stored import GroupKey
 from jobs.runtime.locations import on_one_line
 from jobs.what_if.history import Hindsight, History, Omission
 from jobs.what_if.text import UNKNOWN, table_lines

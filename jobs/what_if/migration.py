@@ -15,8 +15,7 @@ from assignors.generation.generation import STREAMS, Generation
 from assignors.model import AssignorError
 from assignors.scenario.play import play
 from assignors.scenario.scenario import CONSUMER, Scenario
-from jobs.reading.groups import StoredGeneration
-from jobs.reading.weights import PartitionWeights
+from jobs.reading.stored import PartitionWeights, StoredGeneration
 from jobs.what_if.co_partitioning import CoPartitioned, co_partitioned
 from jobs.what_if.figures import Loads, loads_of, measure_loads
 from jobs.what_if.protocol_clients import FIRST_RELEASES, client_unknowns, is_without_protocol, rack_aware_racks, user_data_evidence
@@ -197,9 +196,8 @@ def _flip(stored: StoredGeneration, weights: PartitionWeights, strategy: str) ->
     """Return the generation at the end, and what leads to it."""
     scenario = Scenario(strategy=strategy, protocol=CONSUMER)
     outcome = play(stored.generation, scenario, kafka_version=release_for(stored, strategy)).expected
-    stopped = max(len(step.stopped) for step in outcome.steps)
-    loads = loads_of(outcome, weights)
-    return outcome.after, Flip(strategy, outcome.difference.movement_count, stopped, outcome.round_count, loads)
+    flip = Flip(strategy, outcome.difference.movement_count, outcome.stopped_count, outcome.round_count, loads_of(outcome, weights))
+    return outcome.after, flip
 
 
 def _losses(

@@ -9,15 +9,16 @@ from typing import Any
 
 from jobs.reading.costs import read_costs
 from jobs.reading.generations import read_generations
-from jobs.reading.groups import GroupKey, find_groups, in_batches
+from jobs.reading.groups import find_groups, in_batches
 from jobs.reading.published import PublishedTables
+from jobs.reading.stored import GroupKey
 from jobs.runtime.errors import UsageError
 from jobs.what_if.backtest import judge_predictions
 from jobs.what_if.backtest_text import backtest_document, backtest_lines
-from jobs.what_if.changes import given_changes
 from jobs.what_if.history import History, look_back
 from jobs.what_if.history_text import history_document, history_lines
 from jobs.what_if.options import WhatIfOptions
+from jobs.what_if.written_changes import given_changes
 
 logger = logging.getLogger(__name__)
 

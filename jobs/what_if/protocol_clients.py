@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from assignors.algorithms.racks import is_rack_aware
 from assignors.algorithms.releases import client_behaviour
-from jobs.reading.groups import StoredGeneration
+from jobs.reading.stored import StoredGeneration
 from schemas.vocabulary import Flavour
 
 FIRST_RELEASES = {

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from assignors.audit.least_movement import least_spread
 from assignors.generation.generation import SERVER_SIDE, STREAMS
 from assignors.model import AssignorError, KafkaVersionError
-from assignors.replay.replay import NEWEST_KAFKA
+from assignors.replay.replay import NEWEST_KAFKA, UNSUPPORTED, status_of
 from assignors.scenario.changes import apply_changes
 from assignors.scenario.play import Played, Player
 from assignors.scenario.scenario import Scenario
-from jobs.reading.groups import StoredGeneration
-from jobs.reading.weights import PartitionWeights
+from jobs.reading.stored import PartitionWeights, StoredGeneration
 from jobs.runtime.errors import UsageError
 from jobs.what_if.changes import Changes, scenario_for, strategies_for
 from jobs.what_if.figures import Answer, Loads, cheapest, loads_of, measure_loads
@@ -108,8 +107,10 @@ def _answer(subject: Subject, changes: Changes, strategy: str) -> Answer:
     try:
         scenario = scenario_for(changes, subject.stored, strategy, subject.threads)
         played, release = _play(subject.player, scenario, release_for(subject.stored, strategy))
-    except (ValueError, AssignorError) as error:
-        return Answer(strategy, None, refusal=str(error))
+    except ValueError as error:  # the change does not fit the group
+        return Answer(strategy, None, status=UNSUPPORTED, refusal=str(error))
+    except AssignorError as error:
+        return Answer(strategy, None, status=status_of(error), refusal=str(error))
     loads = tuple(loads_of(outcome, subject.weights) for outcome in played.outcomes)
     return Answer(strategy, played, release, loads)
 
@@ -130,17 +131,16 @@ def release_for(stored: StoredGeneration, strategy: str) -> str:
 
 def draw_curve(subject: Subject, changes: Changes, ends: tuple[int, int]) -> Curve:
     """Return what each strategy makes of each member count between two ends, both included."""
-    counts = []
+    return Curve(tuple(rehearse_counts(subject, changes, ends)), _divides_well(subject, changes))
+
+
+def rehearse_counts(subject: Subject, changes: Changes, ends: tuple[int, int]) -> Iterator[Count]:
+    """Yield what each strategy makes of each member count between two ends, both included."""
     plain = replace(subject, threads=1)
     for members in range(ends[0], ends[1] + 1):
-        resized = changes.model_copy(update=_resizing(subject, members))
-        counts.append(Count(members, rehearse(plain, str(members), resized)))
-    return Curve(tuple(counts), _divides_well(subject, changes))
-
-
-def _resizing(subject: Subject, members: int) -> dict[str, int]:
-    more = members * subject.threads - subject.now.member_count
-    return {"add_members": max(more, 0), "remove_members": max(-more, 0)}
+        more = members * subject.threads - subject.now.member_count
+        resized = replace(changes, add_members=max(more, 0), remove_members=max(-more, 0))
+        yield Count(members, rehearse(plain, str(members), resized))
 
 
 def _divides_well(subject: Subject, changes: Changes) -> int | None:

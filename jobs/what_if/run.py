@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from assignors.model import UnknownStrategyError
 from assignors.registry import find_assignor
-from jobs.reading.groups import StoredGeneration, read_groups
+from jobs.reading.groups import read_groups
 from jobs.reading.published import open_published
-from jobs.reading.weights import PartitionWeights, read_weights
+from jobs.reading.stored import PartitionWeights, StoredGeneration
+from jobs.reading.weights import read_weights
 from jobs.runtime.errors import UsageError
 from jobs.runtime.locations import on_one_line
-from jobs.what_if.changes import Changes, read_changes
+from jobs.what_if.changes import Changes
 from jobs.what_if.deploy import Deploy, play_deploy
 from jobs.what_if.document import Document, group_document
 from jobs.what_if.migrate import plan_fleet
@@ -21,6 +22,7 @@ from jobs.what_if.options import WhatIfOptions
 from jobs.what_if.past import answer_past, check_past
 from jobs.what_if.rehearsal import Curve, Rehearsal, Subject, draw_curve, rehearse, require_outcome
 from jobs.what_if.text import curve_lines, group_lines
+from jobs.what_if.written_changes import read_changes
 
 
 def run(options: WhatIfOptions, warehouse: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assignors.generation.generation import COOPERATIVE, SERVER_SIDE
-from jobs.reading.groups import StoredGeneration
+from jobs.reading.stored import StoredGeneration
 from jobs.what_if.changes import Changes
 from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, Flavour
 

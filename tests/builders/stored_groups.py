@@ -9,7 +9,7 @@ from typing import Any
 
 from assignors.generation.generation import Generation
 from assignors.model import GroupProblem, Member, Topic
-from jobs.reading.groups import Client, GroupKey, StoredGeneration
+from jobs.reading.stored import Client, GroupKey, StoredGeneration
 
 Holdings = Mapping[str, Mapping[str, Iterable[int]]]
 """Member id -> topic -> its partitions. A member subscribes to the topics that are here."""

@@ -12,8 +12,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
 from jobs.pages.figures import visible
-from jobs.reading.groups import GroupKey
-from jobs.reading.weights import PartitionWeights
+from jobs.reading.stored import GroupKey, PartitionWeights
 from jobs.what_if.migration import Plan, in_order, plan_migration
 from jobs.what_if.migration_page import render_plan
 from tests.builders.stored_groups import stored_group

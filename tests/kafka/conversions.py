@@ -13,7 +13,8 @@ from confluent_kafka.admin import NewPartitions
 
 from jobs.decoders.consumer_group_replay import Record, fold
 from jobs.decoders.consumer_offsets import decode_record
-from jobs.reading.groups import Client, StoredGeneration, stored_generation
+from jobs.reading.groups import stored_generation
+from jobs.reading.stored import Client, StoredGeneration
 from schemas.wire.keys import OFFSETS_TOPIC, RECORD_TYPES
 from tests.builders.stored_groups import stored_group
 from tests.kafka.broker import Broker

@@ -18,8 +18,7 @@ from confluent_kafka import KafkaError
 
 from assignors.scenario.play import Outcome, play
 from assignors.scenario.scenario import CONSUMER, Scenario
-from jobs.reading.groups import StoredGeneration
-from jobs.reading.weights import PartitionWeights
+from jobs.reading.stored import PartitionWeights, StoredGeneration
 from jobs.what_if.migration import Plan, plan_migration
 from tests.kafka.broker import Broker
 from tests.kafka.clients import Java

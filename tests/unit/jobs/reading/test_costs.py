@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from jobs.reading.costs import Cost, GenerationCosts, read_costs
-from jobs.reading.groups import GroupKey
 from jobs.reading.published import open_published
+from jobs.reading.stored import GroupKey
 from tests.builders.published_warehouse import Row, at, generation, member, write_warehouse
 
 ONE = [member("a-1", ["t"], {"t": [0, 1]})]

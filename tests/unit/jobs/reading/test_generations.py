@@ -10,8 +10,8 @@ import pytest
 from assignors.audit.triggers import Trigger
 from jobs.reading import generations as reading
 from jobs.reading.generations import RecordedGeneration, read_generations
-from jobs.reading.groups import GroupKey
 from jobs.reading.published import open_published
+from jobs.reading.stored import GroupKey
 from tests.builders.published_warehouse import at, generation, member, write_warehouse
 
 TWO = [member("a-1", ["t"], {"t": [0]}), member("b-2", ["t"], {"t": [1]})]

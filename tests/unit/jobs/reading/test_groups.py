@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors.model import Member, Topic
-from jobs.reading.groups import Client, GroupKey, StoredGeneration, find_groups, in_batches, read_groups
+from jobs.reading.groups import find_groups, in_batches, read_groups
 from jobs.reading.published import open_published
+from jobs.reading.stored import Client, GroupKey, StoredGeneration
 from jobs.runtime.errors import UsageError
 from tests.builders.published_warehouse import Row, at, generation, member, write_warehouse
 

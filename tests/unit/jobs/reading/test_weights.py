@@ -9,7 +9,8 @@ import pytest
 
 from jobs.reading.groups import read_groups
 from jobs.reading.published import open_published
-from jobs.reading.weights import PartitionWeights, read_weights
+from jobs.reading.stored import PartitionWeights
+from jobs.reading.weights import read_weights
 from schemas.vocabulary import MOST_LAG
 from tests.builders.published_warehouse import at, commit, generation, member, metadata, write_warehouse
 

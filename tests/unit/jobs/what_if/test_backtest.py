@@ -13,7 +13,7 @@ from assignors.replay.conformance import Conformance
 from assignors.replay.replay import NEWEST_KAFKA
 from assignors.scenario.backtest import Backtest, Explanation, LeftOut, Omission, Prediction, Reason
 from jobs.reading.generations import RecordedGeneration
-from jobs.reading.groups import GroupKey
+from jobs.reading.stored import GroupKey
 from jobs.what_if import backtest
 from jobs.what_if.backtest import Differences, Differing, JudgedPredictions, judge_predictions, predictions
 from jobs.what_if.backtest_text import backtest_lines

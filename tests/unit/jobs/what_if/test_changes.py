@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from assignors.generation.generation import Generation
 from assignors.model import GroupProblem, Member, Topic
-from jobs.reading.groups import Client, GroupKey, StoredGeneration, read_groups
+from jobs.reading.groups import read_groups
 from jobs.reading.published import open_published
+from jobs.reading.stored import Client, GroupKey, StoredGeneration
 from jobs.what_if.changes import Changes, scenario_for, strategies_for
 from tests.builders.published_warehouse import at, generation, member, write_warehouse
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.reading.costs import Cost, GenerationCosts
-from jobs.reading.groups import GroupKey
+from jobs.reading.stored import GroupKey
 from jobs.what_if.history import Hindsight, History, Omission, Sums, look_back, revoked
 from jobs.what_if.history_text import history_lines
 

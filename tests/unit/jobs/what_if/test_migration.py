@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from assignors.model import AssignorError
-from jobs.reading.groups import StoredGeneration
-from jobs.reading.weights import PartitionWeights
+from jobs.reading.stored import PartitionWeights, StoredGeneration
 from jobs.what_if.co_partitioning import co_partitioned
 from jobs.what_if.migration import Plan, in_order, plan_migration
 from schemas.vocabulary import Flavour

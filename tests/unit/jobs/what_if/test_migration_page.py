@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from jobs.pages.figures import visible
-from jobs.reading.groups import GroupKey, StoredGeneration
-from jobs.reading.weights import PartitionWeights
+from jobs.reading.stored import GroupKey, PartitionWeights, StoredGeneration
 from jobs.runtime.output_files import MIGRATION
 from jobs.what_if.migration import in_order, plan_migration
 from jobs.what_if.migration_page import LONGEST_SENTENCE, MOST_ROWS, render_plan

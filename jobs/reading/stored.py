@@ -1,0 +1,78 @@
+"""A stored group as scenarios begin with it: shapes alone, so that Spark's workers know them too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from assignors.generation.generation import Generation
+from assignors.model import TopicPartition
+
+
+class GroupKey(NamedTuple):
+    """A group of a cluster."""
+
+    cluster_id: str
+    group_id: str
+
+
+@dataclass(frozen=True)
+class Client:
+    """What a person knows a member by; None where the source has none.
+
+    Attributes:
+        session_timeout_ms: how long the coordinator waits for a heartbeat of the member.
+        subscription_version: in which the member writes its subscription: 3 from Java 3.5 on.
+    """
+
+    client_id: str | None
+    client_host: str | None
+    session_timeout_ms: int | None
+    subscription_version: int | None = None
+
+
+@dataclass(frozen=True)
+class StoredGeneration:
+    """The newest settled generation of a group that has members.
+
+    Attributes:
+        observed_at: time of its record.
+        until: time of the group's next snapshot, when this generation was over; None for a generation that is the newest one.
+        empty_since: time from which on the group has no members; None for one that has some.
+        ended_at: when the group was deleted; None for one that was not.
+        is_consumer_protocol: whether it is a group of KIP-848.
+        generation: what its members subscribe to, claim and were given; for KIP-848 the target.
+        clients: member id -> who it is.
+        leader_client: client library of the leader; None where it is not known.
+        kafka_version: release whose behaviour the audit recomputed the generation with; None without a recomputed assignment.
+        has_subscriptions: False where the source has none: each member then subscribes to all topics that the group has.
+    """
+
+    key: GroupKey
+    observed_at: datetime
+    until: datetime | None
+    empty_since: datetime | None
+    ended_at: datetime | None
+    is_consumer_protocol: bool
+    generation: Generation
+    clients: Mapping[str, Client]
+    leader_client: str | None
+    kafka_version: str | None
+    has_subscriptions: bool
+
+
+@dataclass(frozen=True)
+class PartitionWeights:
+    """Figures of the partitions that members of one group were given.
+
+    Attributes:
+        lag: partition -> records between the last commit and the end of its log. A partition without both is not here.
+        throughput: partition -> records a second between two metadata snapshots. A partition without both is not here.
+        seen_at: time of the newest metadata snapshot that was used; None where there was none.
+    """
+
+    lag: Mapping[TopicPartition, int] = field(default_factory=dict)
+    throughput: Mapping[TopicPartition, float] = field(default_factory=dict)
+    seen_at: datetime | None = None

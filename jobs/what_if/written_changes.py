@@ -1,0 +1,79 @@
+"""Changes as options or a YAML file write them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from jobs.runtime.errors import UsageError
+from jobs.runtime.yaml_file import read_yaml
+from jobs.what_if.changes import Changes
+from jobs.what_if.options import WhatIfOptions
+from schemas.config import explain_mistakes
+
+
+class WrittenChanges(BaseModel):
+    """The keys of one scenario, see ``Changes``; apart from it, since workers do not know pydantic."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    add_members: int | tuple[str, ...] = 0
+    remove_members: int | str = 0
+    partitions: dict[str, int] = Field(default_factory=dict)
+    subscribe: tuple[str, ...] | None = Field(default=None, min_length=1)
+    static_ids: bool = False
+    rack: dict[str, str] = Field(default_factory=dict)
+    protocol: str | None = None
+    strategies: tuple[str, ...] | None = Field(default=None, min_length=1)
+
+    def changes(self) -> Changes:
+        """Return them checked."""
+        return Changes(**dict(self))
+
+
+CHANGES = tuple(name for name in WrittenChanges.model_fields if name != "strategies")
+
+
+def read_changes(options: WhatIfOptions) -> dict[str, Changes]:
+    """Return the changes by the name of their scenario; those of the options are called ``''``.
+
+    Raises:
+        UsageError: the file cannot be read or has mistakes, one line each; or options exclude each other.
+    """
+    given = given_changes(options)
+    if options.members is not None and {"add_members", "remove_members"}.intersection(given):
+        raise UsageError("--members excludes --add-members and --remove-members: it tries counts of its own")
+    if options.scenario is None:
+        values = {name: getattr(options, name) for name in given}
+        values.update({name: dict(values[name]) for name in ("partitions", "rack") if name in values})
+        return {"": WrittenChanges(**values, strategies=options.strategies).changes()}
+    if given or options.members is not None:
+        raise UsageError(f"--scenario excludes --{(given or ['members'])[0].replace('_', '-')}: write the change into the file")
+    return _read_file(options.scenario, options.strategies)
+
+
+def given_changes(options: WhatIfOptions) -> list[str]:
+    """Return the names of the changes that the options ask for."""
+    return [name for name in CHANGES if getattr(options, name) not in (None, 0, False, ())]
+
+
+def _read_file(path: Path, strategies: tuple[str, ...] | None) -> dict[str, Changes]:
+    content, where = read_yaml(path, "--scenario"), f"--scenario {path}"
+    if not isinstance(content, dict) or not content:
+        found = "nothing" if not content else type(content).__name__
+        raise UsageError(f"{where}: expected names of scenarios, each with its changes, found {found}")
+    scenarios: dict[str, Changes] = {}
+    mistakes: list[str] = []
+    for name, values in content.items():
+        try:
+            changes = WrittenChanges.model_validate({} if values is None else values).changes()
+        except ValidationError as error:
+            mistakes.append(explain_mistakes(error, f"{where}: scenario {name!r}", WrittenChanges))
+        else:
+            is_free = changes.strategies is None and strategies is not None
+            scenarios[str(name)] = replace(changes, strategies=strategies) if is_free else changes
+    if mistakes:
+        raise UsageError("\n".join(mistakes))
+    return scenarios
