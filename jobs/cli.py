@@ -22,11 +22,12 @@ import schemas
 from jobs.brokers.client_properties import read_client_properties
 from jobs.collect.options import CollectOptions
 from jobs.launcher.workload import Workload
-from jobs.options import AssignOptions, Command, LandOptions, MaintainOptions, PageOptions, StageOptions, WarehouseOptions, parse
+from jobs.options import AssignOptions, Command, LandOptions, MaintainOptions, PageOptions, parse
 from jobs.runtime.errors import EvenkeelError, PlatformError, UsageError
 from jobs.runtime.locations import local_folder, on_one_line
 from jobs.runtime.log_format import logs_json, set_up_logging
 from jobs.runtime.output_files import check_new_file, check_outputs
+from jobs.runtime.run_options import RunNameOptions, WarehouseOptions
 from jobs.settings import check_strategies, conf_folder, load_settings
 from jobs.what_if.options import WhatIfOptions
 from schemas.config import Settings
@@ -86,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         _check_packages()
         if isinstance(options, CollectOptions):
             summary: str | None = _collect(options)
-        elif isinstance(options, WhatIfOptions):
+        elif isinstance(options, WhatIfOptions) and not options.save:
             summary = _what_if(options)
         else:
             summary = _run(command, options, facts)
@@ -161,6 +162,10 @@ def _check_options(options: WarehouseOptions, settings: Settings) -> None:
         raise UsageError(f"--as-of {maintained.as_of.isoformat()} is in the future: maintain would remove history that is not old")
     if maintained.dry_run and maintained.drop_cluster is None:
         raise UsageError("--dry-run needs --drop-cluster")
+    if isinstance(options, WhatIfOptions):
+        from jobs.what_if.written_changes import check_save
+
+        check_save(options)
     if landing.client_properties and not landing.bootstrap_servers:
         raise UsageError("--client-properties needs --bootstrap-servers")
 
@@ -222,9 +227,9 @@ def _execute(
     from jobs.pipeline import execute
     from jobs.runtime.session import open_session
 
-    started, stage = now(), StageOptions.of(options)
-    run_id = stage.run_id or started.strftime("%Y%m%dT%H%M%S.%fZ")
-    request = Request(command, options, settings, folder, run_id, stage.as_of or started, now, captures, live, facts)
+    started, named = now(), RunNameOptions.of(options)
+    run_id = named.run_id or started.strftime("%Y%m%dT%H%M%S.%fZ")
+    request = Request(command, options, settings, folder, run_id, named.as_of or started, now, captures, live, facts)
     jars = os.environ.get("EVENKEEL_JARS")
     warehouse = local_folder(settings.warehouse)
     workload = Workload(

@@ -20,9 +20,10 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.decoders.captures import Capture, fingerprint
-from jobs.options import AssignOptions, Command, MaintainOptions, StageOptions, WarehouseOptions
+from jobs.options import AssignOptions, Command, MaintainOptions, StageOptions
 from jobs.runtime.installation import evenkeel_version
 from jobs.runtime.jvm import jvm_versions
+from jobs.runtime.run_options import WarehouseOptions
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.guard import WorkerLimits
 from schemas.config import Settings
@@ -276,5 +277,6 @@ def settings_fingerprint(request: Request) -> str:
     dropped = MaintainOptions.of(request.options).drop_cluster
     inputs = (cluster_id, assigned.recompute, assigned.since, *(() if is_timed else (request.as_of,)), *partitions)
     asked = [request.command.name, request.settings.model_dump_json(exclude={"inputs", "warehouse", "report"}), *map(str, inputs)]
+    asked += [identity] if (identity := request.options.identity()) else []
     asked += [] if dropped is None else [f"without {dropped}"]
     return hashlib.sha256("\n".join(asked).encode()).hexdigest()

@@ -22,7 +22,7 @@ from jobs.context import RunContext
 from jobs.decoders.describe_model import NOT_A_TABLE_LINE
 from jobs.land.refused_records import show_quarantine
 from jobs.runtime.errors import GateFailedError, PlatformError
-from schemas.tables import TABLES
+from schemas.tables import ALL_TABLES
 from schemas.vocabulary import Outcome, Severity, Source
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def read_suites(folder: Path) -> dict[str, list[dict[str, Any]]]:
     suites = {}
     for path in sorted(folder.glob("*.yaml")):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if path.stem not in TABLES or not isinstance(content, list):
+        if path.stem not in ALL_TABLES or not isinstance(content, list):
             raise PlatformError(f"{path}: expected a file with the name of a table that contains a list of expectations")
         for number, expectation in enumerate(content, 1):
             missing = {"type", "severity"} - set(expectation)

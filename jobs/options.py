@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn
 
 from jobs.collect import options as collect
-from jobs.runtime.arguments import RENAMED, LocationOptions, moment, names, option, partition, run_name, servers, wait_seconds
+from jobs.runtime.arguments import RENAMED, moment, names, option, partition, servers
 from jobs.runtime.errors import UsageError
+from jobs.runtime.run_options import RunNameOptions, WarehouseOptions
 from jobs.what_if import options as what_if
 from schemas.vocabulary import Severity, Source
 
@@ -43,20 +44,6 @@ It reads every byte of the tables. No run can start meanwhile. If a run is in pr
 _VERIFY_EPILOG = """\
 exit codes: 0 sound; 1 damage found; 2 no warehouse, or wrong usage; 3 a run holds the warehouse.
 A warehouse with a slash is a path; a.b or a.b.c is a catalog schema."""
-_Taken = TypeVar("_Taken", bound="WarehouseOptions")
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarehouseOptions(LocationOptions):
-    """Options of every command that waits for a warehouse. None and an empty tuple: not given. Times are aware UTC, ``wait`` is in
-    seconds."""
-
-    wait: float = option(0.0, type=wait_seconds, metavar="SECONDS", help="how long to wait for another run to end (default 0)")
-
-    @classmethod
-    def of(cls: type[_Taken], options: LocationOptions) -> _Taken:
-        """Return these options as given to a command; a command without them gets their defaults."""
-        return options if isinstance(options, cls) else cls()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +54,11 @@ class VerifyOptions(WarehouseOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StageOptions(WarehouseOptions):
+class StageOptions(RunNameOptions):
     """Options of every command that makes tables or a report."""
 
     cluster_id: str | None = option(metavar="NAME", help="name of the Kafka cluster; overrides the name in the capture")
     strategies: tuple[str, ...] | None = option(type=names, metavar="LIST", help="assignors to compare, separated by commas")
-    run_id: str | None = option(type=run_name, metavar="ID", help="name of the run; a retry with the same name and input does nothing")
-    as_of: datetime | None = option(type=moment, metavar="TIME", help="the run's clock, ISO 8601, UTC when no zone is given")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +152,7 @@ class Command:
 
     name: str
     summary: str
-    options: type[collect.CollectOptions] | type[what_if.WhatIfOptions] | type[WarehouseOptions]
+    options: type[collect.CollectOptions] | type[WarehouseOptions]
     stages: tuple[str, ...] = ()
     makes_report: bool = False
     is_short: bool = False
@@ -214,8 +199,9 @@ _COMMANDS = (
     ),
     Command(
         "what-if",
-        "a change to groups -> what each assignor would make of it: loads, movements, steps; needs neither Java nor Spark",
+        "a change to groups -> what each assignor would make of it: loads, movements, steps; needs neither Java nor Spark but to save them",
         what_if.WhatIfOptions,
+        ("what_if",),
         explanation=what_if.EXPLANATION,
         epilog=what_if.EPILOG,
     ),
@@ -248,7 +234,7 @@ class Parsed(NamedTuple):
     """A parsed command line: the command, its options (of the class that the command names), and a log line for each former name."""
 
     command: Command
-    options: collect.CollectOptions | what_if.WhatIfOptions | WarehouseOptions
+    options: collect.CollectOptions | WarehouseOptions
     renamed: tuple[str, ...]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -53,7 +53,8 @@ from jobs.storage.holding import exclusive_warehouse
 from jobs.storage.published_views import prepare_views, publish_views
 from jobs.storage.warehouse import Warehouse
 from jobs.verify import run as verify
-from schemas.tables import FINDINGS, RUNS
+from jobs.what_if.options import WhatIfOptions
+from schemas.tables import FINDINGS, OPTIONAL_TABLES, RUNS
 from schemas.vocabulary import EXPIRED, RunStatus, Severity, Source
 
 logger = logging.getLogger(__name__)
@@ -91,6 +92,8 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
         warehouse.read_published()
         path = Path(options.output) if options.output else None
         return assign.expand(warehouse, options.expand, options.cluster_id, options.since, path)
+    if isinstance(options, WhatIfOptions):
+        _check_groups(spark, request, options)
     dropped = maintained.drop_cluster
     if dropped is not None and (maintained.dry_run or warehouse.run_named(request.run_id) is None):  # else the cluster is already removed
         counts = _rows_to_drop(spark, request, dropped)
@@ -103,7 +106,7 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
             # Checked first: only a run that adds a row to ``runs`` restores tables after another run, and migrates them.
             before = warehouse.run_named(request.run_id) if warehouse.exists() else None
             if before is None:
-                _open(warehouse)
+                _open(warehouse, OPTIONAL_TABLES if isinstance(options, WhatIfOptions) else ())
         return _run(warehouse, request, started_at, check_hold) if before is None else _repeat(warehouse, request, before)
 
 
@@ -118,9 +121,27 @@ def _rows_to_drop(spark: SparkSession, request: Request, cluster_id: str) -> dic
     return maintain.row_counts(published, cluster_id)
 
 
-def _open(warehouse: Warehouse) -> None:
+def _check_groups(spark: SparkSession, request: Request, options: WhatIfOptions) -> None:
+    """Refuse unknown groups before anything is written.
+
+    Raises:
+        UsageError: see ``save.choose_groups``.
+    """
+    from jobs.what_if import save  # imported only here and below: other commands do not need it
+
+    published = Warehouse(spark, request.settings.warehouse)
+    published.read_published()
+    save.choose_groups(published, options)
+
+
+def _open(warehouse: Warehouse, optional: Collection[str]) -> None:
+    """Make missing tables, restore what a dead run left, and migrate.
+
+    Args:
+        optional: the optional tables that the run writes.
+    """
     try:
-        warehouse.create()
+        warehouse.create(optional)
     except SPARK_ERRORS as error:
         raise NotAWarehouseError(f"warehouse {warehouse.location}: cannot be opened: {explain(error)}") from error
     try:
@@ -146,13 +167,18 @@ def _repeat(warehouse: Warehouse, request: Request, before: Row) -> str | None:
     warehouse.read_published()
     _tidy(warehouse)  # the run may have been killed before it did so
     request.facts.update(run_id=request.run_id, run_sequence=before["run_sequence"], status=before["status"])
+    request.facts["output_counts"] = dict(before["output_counts"])
     return _summarise(warehouse, request, before["run_sequence"], dict(before["input_counts"]), dict(before["table_versions"]))
 
 
 def _summarise(
     warehouse: Warehouse, request: Request, run_sequence: int, input_counts: Mapping[str, int], versions: dict[str, int]
 ) -> str | None:
-    """Return the last output of a published run: the summary of its report, if it makes one."""
+    """Return the last output of a published run: the summary of its report if it makes one, or what it has saved."""
+    if isinstance(request.options, WhatIfOptions):
+        from jobs.what_if.save import saved_in_words
+
+        return saved_in_words(request.run_id, request.facts["output_counts"])
     run = {"run_id": request.run_id, "input_counts": dict(input_counts)}
     summary = _report(warehouse, request, run, versions) if request.command.makes_report else None
     _check_fail_on(warehouse, request, run_sequence, summary)
@@ -235,6 +261,10 @@ def _run_stage(name: str, context: RunContext, request: Request) -> RunContext:
         "audit": audit.run,
         "maintain": partial(maintain.run, drop_cluster=maintained.drop_cluster),
     }
+    if isinstance(request.options, WhatIfOptions):
+        from jobs.what_if import save
+
+        stages["what_if"] = partial(save.run, options=request.options)
     with stage_timer(name):
         try:
             return context.after(stages[name](context))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-CONTRACT_VERSION = 14
-"""What readers of the tables can rely on. It grows by one when a column is added or a meaning changes, not with the words of a comment."""
+CONTRACT_VERSION = 15
+"""What readers of the tables can rely on. It grows by one when a table or a column is added or a meaning changes, not with the words of a
+comment."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` with which it was created or migrated; 0 if it is missing."""
 IDENTITY_PROPERTY = "evenkeel.warehouseId"

@@ -254,7 +254,16 @@ class StoredSnapshot(GenerationRow):
     known_batched_epoch_count: int | None
 
 
-class StoredSolution(TypedDict):
+class StoredTopics(TypedDict):
+    """The topics of a generation, in the columns of ``jobs.workers.packing.topic_columns``."""
+
+    topic_topic: list[str]
+    topic_topic_id: list[str | None]
+    topic_partition_count: list[int]
+    topic_racks: str | None
+
+
+class StoredSolution(StoredTopics):
     """A row of ``jobs.audit.run.history_rows`` that is a solution. Only the observed one has topics, in the columns after ``holdings``."""
 
     row_order: int
@@ -272,10 +281,6 @@ class StoredSolution(TypedDict):
     cooperative_revocation_count: int | None
     recurrences: str | None
     holdings: bytes | None
-    topic_topic: list[str]
-    topic_topic_id: list[str | None]
-    topic_partition_count: list[int]
-    topic_racks: str | None
     uncertain_topics: list[str]
 
 
@@ -295,6 +300,21 @@ class AuditedRow(TypedDict, total=False):
     audit: dict[str, Any]
     movement: dict[str, Any]
     finding: FoundRow
+
+
+class SubjectRow(GenerationRow, StoredTopics):
+    """A row of ``jobs.what_if.save.subjects``. ``jobs.workers.packing`` reads its other columns, by lists of names."""
+
+    group_type: str
+    leader_client: str | None
+    kafka_version: str | None
+
+
+class PlayedRow(TypedDict, total=False):
+    """A row of ``PLAYED_ROWS``, of which one key is set."""
+
+    scenario: dict[str, Any]
+    outcome: dict[str, Any]
 
 
 class PlacedGroup(TypedDict):

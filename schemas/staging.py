@@ -11,6 +11,8 @@ from schemas.tables import (
     GROUP_RECORDS,
     MOVEMENTS,
     OFFSET_SNAPSHOTS,
+    SCENARIO_AUDITS,
+    SCENARIOS,
     SOLUTIONS,
     SUBSCRIPTION_SNAPSHOTS,
     TOPIC_SNAPSHOTS,
@@ -166,6 +168,22 @@ AUDITED_TABLES = {"audit": GENERATION_AUDITS, "movement": MOVEMENTS, "finding": 
 
 AUDITED_ROWS = StructType([StructField(name, _audited(spec)) for name, spec in AUDITED_TABLES.items()])
 """One row per audit, movement or finding."""
+
+PLAYED_ROWS = StructType(
+    [
+        StructField("scenario", _audited(SCENARIOS)),
+        StructField(
+            "outcome",
+            StructType(
+                [
+                    *_audited(SCENARIO_AUDITS),
+                    *[SOLVED_ROWS[name] for name in ("member_ids", "group_instance_ids", "held_topics", "held_partitions")],
+                ]
+            ),
+        ),
+    ]
+)
+"""One row per scenario of a group or per outcome. An outcome whose assignments are stored has its members' partitions as lists."""
 
 PLACED_GROUPS = StructType([StructField("cluster_id", STRING), StructField("group_id", STRING), StructField("offsets_partition", INT)])
 """One row per group: the partition of ``__consumer_offsets`` that holds it."""

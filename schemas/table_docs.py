@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from schemas.tables import TABLES, TableSpec
+from schemas.tables import OPTIONAL_TABLES, TABLES, TableSpec
 
 GLOSSARY = Path(__file__).parents[1] / "docs" / "glossary.md"
 
@@ -32,7 +32,7 @@ The first use of each is a link.
 
 def to_markdown() -> str:
     """Return the page on all tables."""
-    page = "\n".join([HEAD, *(_section(spec) for spec in TABLES.values())])
+    page = "\n".join([HEAD, *(_section(spec) for spec in (*TABLES.values(), *OPTIONAL_TABLES.values()))])
     return link_terms(page, glossary_links(GLOSSARY.read_text(encoding="utf-8")))
 
 
@@ -75,7 +75,7 @@ def _section(spec: TableSpec) -> str:
     lines = [
         f"## {spec.name}",
         "",
-        spec.comment,
+        spec.comment + (" The first `what-if --save` creates the table." if spec.name in OPTIONAL_TABLES else ""),
         "",
         f"Key: {', '.join(f'`{name}`' for name in spec.key)}",
         "",

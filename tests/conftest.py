@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import groupby
@@ -202,11 +202,11 @@ def evenkeel(spark: SparkSession, empty_warehouse: Path) -> Evenkeel:
 
     create = Warehouse.create
 
-    def copy_tables(warehouse: Warehouse) -> None:
+    def copy_tables(warehouse: Warehouse, optional: Collection[str]) -> None:
         folder = warehouse.folder
         if folder is not None and not any((folder / table.name).exists() for table in empty_warehouse.iterdir()):
             shutil.copytree(empty_warehouse, folder, dirs_exist_ok=True)
-        create(warehouse)
+        create(warehouse, optional)
 
     def run(*argv: str | Path) -> int:
         with pytest.MonkeyPatch.context() as patch:

@@ -196,7 +196,7 @@ def resolved_topics(solved: DataFrame) -> DataFrame:
 def _write(context: RunContext, solved: DataFrame) -> None:
     warehouse = context.warehouse
     solutions = solved.where(F.col("row_kind") == int(RowKind.SOLUTION)).withColumns(_solution_columns(context))
-    warehouse.append(ASSIGNMENTS.name, explode_members(solutions))
+    warehouse.append(ASSIGNMENTS.name, explode_members(solutions).select(*ASSIGNMENTS.schema.names))
     warehouse.append(SOLUTIONS.name, solutions.select(*SOLUTIONS.schema.names))
     sequence = {"run_sequence": F.lit(context.run_sequence).cast("bigint")}
     topics = resolved_topics(solved)

@@ -20,7 +20,7 @@ from jobs.audit import udfs as audit_udfs
 from jobs.audit.new_commits import ORIGINS_READ_HERE, READ_HERE, complete_groups, has_new_commits, read_new_commits
 from jobs.context import RunContext, StageResult
 from jobs.storage.warehouse import Warehouse
-from jobs.workers.packing import flatten_snapshots, spread_groups
+from jobs.workers.packing import flatten_snapshots, spread_groups, topic_columns
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import AUDITED_ROWS, AUDITED_TABLES
 from schemas.tables import (
@@ -115,8 +115,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
     topics = warehouse.read(GENERATION_TOPICS.name).select(
         "cluster_id",
         "topics_hash",
-        *[F.col("topics")[name].alias(f"topic_{name}") for name in ("topic", "topic_id", "partition_count")],
-        F.to_json(F.col("topics")["partition_racks"]).alias("topic_racks"),
+        *topic_columns(),
         F.filter("topics", lambda topic: topic["is_uncertain"])["topic"].alias("uncertain_topics"),
     )
     solved = (

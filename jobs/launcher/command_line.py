@@ -22,8 +22,8 @@ SETTINGS = {"spark.master": "master", "spark.remote": "remote", "spark.submit.de
 """The same options by their names as settings of ``--conf``."""
 ALSO_PASSED_ON = ("master", "deploy_mode")
 """The fields of CommandLine that stay among Spark's options; the launcher adds the others itself."""
-WITHOUT_SPARK = ("collect", "what-if")
-"""The commands that are plain Python."""
+WITHOUT_SPARK = {"collect": (), "what-if": ("--save",)}
+"""The commands that are plain Python, with the options that take Spark all the same."""
 ENCODED = "--encoded-arguments"
 """The first argument of a driver whose other arguments are encoded."""
 
@@ -134,7 +134,7 @@ def choose_way(line: CommandLine, environ: Mapping[str, str]) -> str:
         return "setup"
     if not line.command and "--version" not in line.spark_options:
         return "usage"
-    if line.command and line.command[0] in WITHOUT_SPARK:
+    if line.command and line.command[0] in WITHOUT_SPARK and not set(WITHOUT_SPARK[line.command[0]]).intersection(line.command):
         if any(options) or line.remote:
             raise Refusal(f"{line.command[0]} runs without Spark: remove the options before it")
         return "python"

@@ -19,12 +19,14 @@ from pyspark.sql import functions as F
 from jobs.context import RunContext, StageResult
 from jobs.runtime.errors import UsageError
 from jobs.storage.warehouse import Warehouse
-from schemas.tables import RUNS, TABLES
+from schemas.tables import RUNS
 
 logger = logging.getLogger(__name__)
 
-WITH_CLUSTERS = tuple(name for name in TABLES if name != RUNS.name)
-"""The tables with a column cluster_id."""
+
+def tables_with_clusters(warehouse: Warehouse) -> tuple[str, ...]:
+    """Return the tables that have a column cluster_id."""
+    return tuple(name for name in warehouse.table_names if name != RUNS.name)
 
 
 def row_counts(warehouse: Warehouse, cluster_id: str) -> dict[str, int]:
@@ -35,7 +37,7 @@ def row_counts(warehouse: Warehouse, cluster_id: str) -> dict[str, int]:
     """
     frames = [
         warehouse.read(name).groupBy("cluster_id").agg(F.count(F.lit(1)).alias("rows")).withColumn("table", F.lit(name))
-        for name in WITH_CLUSTERS
+        for name in tables_with_clusters(warehouse)
         if not warehouse.is_empty(name)
     ]
     found = reduce(DataFrame.unionByName, frames).collect() if frames else []
@@ -45,7 +47,7 @@ def row_counts(warehouse: Warehouse, cluster_id: str) -> dict[str, int]:
         raise UsageError(
             f"--drop-cluster {cluster_id}: no table has rows of this cluster; the tables have {', '.join(names) or 'no cluster'}"
         )
-    return {name: counts[name] for name in WITH_CLUSTERS if name in counts}
+    return {name: counts[name] for name in tables_with_clusters(warehouse) if name in counts}
 
 
 def counts_in_lines(cluster_id: str, counts: dict[str, int]) -> str:
@@ -58,7 +60,7 @@ def run(context: RunContext, cluster_id: str) -> StageResult:
     """Delete the rows of a cluster from all tables, and its entries in the run's row."""
     counts = {}
     keys = context.spark.createDataFrame(pa.table({"cluster_id": [cluster_id]}))
-    for name in WITH_CLUSTERS:
+    for name in tables_with_clusters(context.warehouse):
         if context.warehouse.is_empty(name):
             continue
         rows = context.warehouse.delete(name, keys, ("cluster_id",))

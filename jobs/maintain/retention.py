@@ -17,7 +17,8 @@ and storms, restarts and flapping are counted from there.
 A generation from before the bound is not changed any more. Later commits and metadata snapshots do not update its resume offsets, and it
 is not stored that its members reached their targets later.
 
-Rows in ``quarantine`` have no time of their own: the time of the run that wrote them counts. ``runs`` is kept.
+Rows in ``quarantine`` have no time of their own, and rows of scenarios are about the future: for both the time of the run that wrote them
+counts. ``runs`` is kept.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from schemas.tables import (
     GROUP_STATES,
     MOVEMENTS,
     OFFSET_SNAPSHOTS,
+    OPTIONAL_TABLES,
     QUARANTINE,
     RUNS,
     SOLUTIONS,
@@ -209,9 +211,10 @@ def drop_history(context: RunContext) -> tuple[RunState, dict[str, int]]:
         looks = kept_looks(warehouse.read(TOPIC_SNAPSHOTS.name), warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), month)
         is_kept = f"t.topic = '{OFFSETS_TOPIC}' AND t.observed_at <=> d.offsets_look_at"
         drop(TOPIC_SNAPSHOTS, looks, ("cluster_id",), f"t.observed_at < d.needed_from AND NOT ({is_kept}) AND {is_old}")
-    if not warehouse.is_empty(QUARANTINE.name):
-        runs = warehouse.read(RUNS.name).where(F.col("finished_at") < F.lit(month)).select("run_sequence")
-        drop(QUARANTINE, runs, ("run_sequence",), "TRUE")
+    for spec in (QUARANTINE, *(spec for name, spec in OPTIONAL_TABLES.items() if name in warehouse.table_names)):
+        if not warehouse.is_empty(spec.name):
+            runs = warehouse.read(RUNS.name).where(F.col("finished_at") < F.lit(month)).select("run_sequence")
+            drop(spec, runs, ("run_sequence",), "TRUE")
     return state, dict(+dropped)
 
 

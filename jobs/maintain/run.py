@@ -18,7 +18,6 @@ from jobs.storage.table_maintenance import file_counts, keep_files, optimize
 from jobs.storage.table_maintenance import vacuum as remove_unused_files
 from jobs.storage.warehouse import Warehouse
 from jobs.verify.log import read_log
-from schemas.tables import TABLES
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ def run(context: RunContext, drop_cluster: str | None = None) -> StageResult:
     for name, rows in dropped.items():
         logger.info("%s: removed %d rows", name, rows)
     counts = {f"{name}.dropped": rows for name, rows in dropped.items()}
-    for name in TABLES:
+    for name in context.warehouse.table_names:
         keep_files(context.warehouse, name, context.settings.maintain.vacuum_hours)
         counts |= _merge_files(context.warehouse, name)
     return StageResult(state, output_counts=counts)
@@ -66,7 +65,7 @@ def _merge_files(warehouse: Warehouse, name: str) -> dict[str, int]:
 
 def vacuum(context: RunContext, now: datetime) -> None:
     """Remove files that no version has used for long, and equally old commits; call it only after publication."""
-    for name in TABLES:
+    for name in context.warehouse.table_names:
         remove_unused_files(context.warehouse, name)
         _cut_log(context, name, now)
 

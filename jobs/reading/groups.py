@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from fnmatch import fnmatchcase
 
 from assignors.generation.generation import Generation
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
+from jobs.reading.names import is_pattern, listed, matching, no_group, no_match, shown
 from jobs.reading.published import Filter, PublishedTables, StoredRow
 from jobs.reading.stored import Client, GroupKey, StoredGeneration
 from jobs.runtime.errors import UsageError
-from jobs.runtime.locations import on_one_line
 from schemas.keys import GROUP_KEY
 from schemas.vocabulary import Basis, GroupType
 from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
-
-PATTERN_SIGNS = "*?["
-"""What makes a name a pattern, where no group has exactly this name."""
-NEAREST = 3
-"""Names that a message offers for one that is not there."""
 
 
 def read_groups(
@@ -46,9 +39,9 @@ def read_groups(
     newest = {key: row for key, rows in audits.items() if (row := _newest_settled(rows)) is not None}
     for key, rows in audits.items():
         if key.group_id in names and key not in newest:
-            raise UsageError(f"group {_shown(key.group_id)} of cluster {_shown(key.cluster_id)}: {_without_members(rows)}")
+            raise UsageError(f"group {shown(key.group_id)} of cluster {shown(key.cluster_id)}: {_without_members(rows)}")
     if not newest:
-        raise UsageError(f"groups {_listed(names) or 'of the warehouse'}: none has a settled generation with members")
+        raise UsageError(f"groups {listed(names) or 'of the warehouse'}: none has a settled generation with members")
     snapshots, topics = _snapshots(tables, newest), read_topics(tables, newest.values())
     ended = _ended(tables, audits)
     return [_stored(key, newest[key], audits[key], snapshots[key], topics, ended.get(key)) for key in sorted(newest) if key in snapshots]
@@ -66,12 +59,12 @@ def find_groups(
         UsageError: a name or pattern fits no group, or there is no group at all.
         WarehouseDamagedError: a table cannot be read.
     """
-    is_by_name = not every_group and not any(sign in name for name in names for sign in PATTERN_SIGNS)
+    is_by_name = not every_group and not any(map(is_pattern, names))
     counts = _generation_counts(tables, names if is_by_name else None, cluster_id)
     if every_group:
         chosen = set(counts)
         if not chosen:
-            raise UsageError(f"{_all_groups(cluster_id)}: found none, expected at least one; look at what has landed with `report`")
+            raise no_group(cluster_id)
     else:
         chosen = {key for name in names for key in _matching(name, counts, tables, cluster_id)}
     return {key: counts[key] for key in sorted(chosen)}
@@ -112,20 +105,13 @@ def _audits(tables: PublishedTables, names: Collection[str] | None, cluster_id: 
     return by_group
 
 
-def _matching(name: str, keys: Iterable[GroupKey], tables: PublishedTables, cluster_id: str | None) -> set[GroupKey]:
-    exact = {key for key in keys if key.group_id == name}
-    found = exact or {key for key in keys if fnmatchcase(key.group_id, name)}
+def _matching(name: str, keys: Collection[GroupKey], tables: PublishedTables, cluster_id: str | None) -> set[GroupKey]:
+    found = matching(name, keys)
     if found:
         return found
     known = _generation_counts(tables, None, cluster_id)
-    if any(sign in name for sign in PATTERN_SIGNS):
-        raise UsageError(f"groups {_shown(name)}: the pattern matches none of the {len(known)} groups{_of_cluster(cluster_id)}")
-    if cluster_id is not None and not known:
-        clusters = {key.cluster_id for key in _generation_counts(tables, None, None)}
-        raise UsageError(f"cluster {_shown(cluster_id)}: found no group of it, {_nearest(cluster_id, clusters)}")
-    raise UsageError(
-        f"group {_shown(name)}: not among the groups{_of_cluster(cluster_id)}, {_nearest(name, {key.group_id for key in known})}"
-    )
+    clusters = {key.cluster_id for key in _generation_counts(tables, None, None)} if cluster_id is not None and not known else ()
+    raise no_match(name, known, cluster_id, clusters)
 
 
 def _newest_settled(rows: Iterable[StoredRow]) -> StoredRow | None:
@@ -262,24 +248,3 @@ def _without_members(rows: Iterable[StoredRow]) -> str:
     state = "has no members" if not last["member_count"] else "still hands over partitions"
     newest = f"the newest, of {last['observed_at']:%Y-%m-%d %H:%M:%S} UTC, {state}"
     return f"found no settled generation with members among {len(observed)}; {newest}"
-
-
-def _nearest(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(known), n=NEAREST, cutoff=0.5)
-    return f"the nearest names are {_listed(near)}" if near else f"of which there are {len(known)}, none with a similar name"
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(_shown, names))
-
-
-def _shown(name: str) -> str:
-    return f"'{on_one_line(name)}'"
-
-
-def _of_cluster(cluster_id: str | None) -> str:
-    return f" of cluster {_shown(cluster_id)}" if cluster_id is not None else " of the warehouse"
-
-
-def _all_groups(cluster_id: str | None) -> str:
-    return f"groups{_of_cluster(cluster_id)}"

@@ -1,4 +1,4 @@
-"""A stored group as scenarios begin with it: shapes alone, so that Spark's workers know them too."""
+"""A stored group as scenarios begin with it: shapes only, so that Spark's workers can import them."""
 
 from __future__ import annotations
 

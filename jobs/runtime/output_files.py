@@ -299,9 +299,9 @@ def _table_problem(target: Path, warehouse: Path | None) -> str | None:
     for folder in target.parents:
         entry = target.relative_to(folder).parts[0]
         if (folder == warehouse or is_warehouse(folder)) and "." not in entry:  # no table has a dot; Spark takes long to import
-            from schemas.tables import TABLES
+            from schemas.tables import ALL_TABLES
 
-            if entry in {*TABLES, *OTHER_ENTRIES}:
+            if entry in {*ALL_TABLES, *OTHER_ENTRIES}:
                 return f"lies in {entry} of the warehouse {on_one_line(str(folder))}; {remedy}"
     return None
 

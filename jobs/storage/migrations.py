@@ -12,7 +12,7 @@ from jobs.runtime.contract import contract_version
 from jobs.storage.solution_rows import holdings_of_rows
 from jobs.storage.table_shape import column_definition, declared_properties
 from jobs.storage.warehouse import Warehouse
-from schemas.tables import CONTRACT_VERSION, RUNS, SOLUTIONS, TABLES
+from schemas.tables import ALL_TABLES, CONTRACT_VERSION, RUNS, SOLUTIONS
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def migrate(warehouse: Warehouse) -> None:
     Raises:
         NotAWarehouseError: a table is newer, as after a newer release that died while it migrated.
     """
-    for name, spec in TABLES.items():
+    for name, spec in ((name, ALL_TABLES[name]) for name in warehouse.table_names):
         found = _check(warehouse, name)
         if found == CONTRACT_VERSION:
             continue

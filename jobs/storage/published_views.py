@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField
 from jobs.runtime.locations import is_path
 from jobs.storage.sql_literals import quoted
 from jobs.storage.warehouse import Warehouse
-from schemas.tables import RUNS, TABLES
+from schemas.tables import ALL_TABLES, RUNS
 from schemas.vocabulary import RunStatus
 
 
@@ -47,7 +47,7 @@ def query_at(warehouse: Warehouse, name: str, version: int) -> str:
     """Return the SQL of a table at a version, with null for columns that were added later."""
     at = f"{warehouse.identifier(name)} VERSION AS OF {version}"
     known = warehouse.spark.sql(f"SELECT * FROM {at}").columns
-    spec = TABLES[name]
+    spec = ALL_TABLES[name]
     other_names = dict(spec.former) | {new: old for old, new in spec.former.items()}
 
     def selected(column: StructField) -> str:

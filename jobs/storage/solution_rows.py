@@ -31,7 +31,8 @@ def expand(solutions: DataFrame, snapshots: DataFrame, generation_topics: DataFr
     packed = solutions.where(F.col("holdings").isNotNull()).join(topics, ["cluster_id", "topics_hash"]).join(members, list(GENERATION_KEY))
     names = [name for name in UNPACKED_ROWS.names if name not in ("held_topics", "held_partitions")]
     unpack = partial(holdings_udfs.unpack_solutions, passes_over_torn=passes_over_torn)
-    return explode_members(packed.select(*names, "holdings", "listed_topics").mapInArrow(unpack, UNPACKED_ROWS))
+    unpacked = packed.select(*names, "holdings", "listed_topics").mapInArrow(unpack, UNPACKED_ROWS)
+    return explode_members(unpacked).select(*ASSIGNMENTS.schema.names)
 
 
 def holdings_of_rows(warehouse: Warehouse) -> DataFrame:
@@ -50,7 +51,10 @@ def holdings_of_rows(warehouse: Warehouse) -> DataFrame:
 
 
 def explode_members(solutions: DataFrame) -> DataFrame:
-    """Return one row for each member of each solution that has its members' partitions as lists."""
+    """Return one row for each member of each solution that has its members' partitions as lists.
+
+    Rows: the columns of the solution, with ``member_id``, ``group_instance_id``, ``partitions`` and ``partition_count`` of the member.
+    """
     members = F.arrays_zip("member_ids", "group_instance_ids", "held_topics", "held_partitions")
     rows = solutions.where(F.col("held_topics").isNotNull()).withColumn("member", F.explode(members))
     entry_type = ASSIGNMENTS.schema["partitions"].dataType
@@ -61,4 +65,4 @@ def explode_members(solutions: DataFrame) -> DataFrame:
             "partitions": F.arrays_zip("member.held_topics", "member.held_partitions").cast(entry_type),
             "partition_count": F.size(F.flatten("member.held_partitions")),
         }
-    ).select(*ASSIGNMENTS.schema.names)
+    )

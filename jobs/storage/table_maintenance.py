@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from jobs.runtime.session import settings
 from jobs.storage.warehouse import Warehouse
-from schemas.tables import TABLES
+from schemas.tables import ALL_TABLES
 
 FILE_RETENTION = "delta.deletedFileRetentionDuration"
 DEFAULT_FILE_RETENTION = "interval 168 hours"
@@ -21,13 +21,13 @@ OPTIMIZE_SETTINGS = {
 def file_counts(warehouse: Warehouse, name: str) -> dict[str, int]:
     """Return the number of files of a table by ``observed_month=...``, or of the whole table if it has no months."""
     folders = (path.rsplit("/", 2)[1] for path in warehouse.read(name).inputFiles())
-    return dict(Counter(folder if TABLES[name].partitioning else name for folder in folders))
+    return dict(Counter(folder if ALL_TABLES[name].partitioning else name for folder in folders))
 
 
 def optimize(warehouse: Warehouse, name: str, parts: Collection[str]) -> None:
     """Merge the small files in parts of a table, as ``file_counts`` names them; commits nothing if fewer than two are small."""
     months = ", ".join(f"DATE'{part.rpartition('=')[2]}'" for part in sorted(parts))
-    where = f" WHERE observed_month IN ({months})" if TABLES[name].partitioning else ""
+    where = f" WHERE observed_month IN ({months})" if ALL_TABLES[name].partitioning else ""
     with settings(warehouse.spark, OPTIMIZE_SETTINGS):
         warehouse.commit(name, lambda: warehouse.spark.sql(f"OPTIMIZE {warehouse.identifier(name)}{where}"))
 

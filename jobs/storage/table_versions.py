@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError, explain
 from jobs.runtime.locations import address, is_path, is_shared, local_folder
 from jobs.storage.delta_log import local_properties
-from schemas.tables import RUNS, TABLES
+from schemas.tables import OPTIONAL_TABLES, RUNS, TABLES
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +28,17 @@ class TableVersions:
         self.spark = spark
         self.location = location.rstrip("/") or location
         self.folder = local_folder(location)
+        self._optional: set[str] = set()
 
     @property
     def lockable_folder(self) -> Path | None:
         """Return the folder if locks on its files keep every other run out; None if the warehouse needs a lease."""
         return None if self.folder is None or is_shared(self.folder) else self.folder
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """Return the tables that exist, ``runs`` last. An optional one is named by a row of ``runs``, or this run has made it."""
+        return (*(name for name in OPTIONAL_TABLES if name in self._optional), *TABLES)
 
     def identifier(self, name: str) -> str:
         """Return the SQL name of a table."""
@@ -72,7 +78,7 @@ class TableVersions:
 
     def versions(self) -> dict[str, int]:
         """Return the newest version of every table but ``runs``."""
-        return {name: self.version(name) for name in TABLES if name != RUNS.name}
+        return {name: self.version(name) for name in self.table_names if name != RUNS.name}
 
     def exists(self) -> bool:
         """Return whether the tables exist.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import shutil
 import uuid
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -31,7 +32,7 @@ from jobs.storage.commit_guard import STOP_IT, CommitGuard
 from jobs.storage.delta_log import files_of
 from jobs.storage.hadoop_files import has_stored_files, remove_stored, stored_names
 from jobs.storage.table_shape import aligned, create_statement, current_columns
-from schemas.tables import IDENTITY_PROPERTY, RUNS, TABLES
+from schemas.tables import ALL_TABLES, IDENTITY_PROPERTY, OPTIONAL_TABLES, RUNS, TABLES
 from schemas.vocabulary import RunStatus
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class Warehouse(CommitGuard):
 
     def _read_by_delta(self, name: str, version: int | None) -> DataFrame:
         at = "" if version is None else f" VERSION AS OF {version}"
-        return current_columns(self.spark.sql(f"SELECT * FROM {self.identifier(name)}{at}"), TABLES[name])
+        return current_columns(self.spark.sql(f"SELECT * FROM {self.identifier(name)}{at}"), ALL_TABLES[name])
 
     def _read_files(self, name: str, version: int) -> DataFrame:
         """Return the rows of a table in a local folder from the files that its log names.
@@ -88,7 +89,7 @@ class Warehouse(CommitGuard):
         """
         assert self.folder is not None
         files = files_of(self.folder / name / "_delta_log", version)
-        spec = TABLES[name]
+        spec = ALL_TABLES[name]
         if files is None:
             return self._read_by_delta(name, version)
         if not files:
@@ -106,7 +107,8 @@ class Warehouse(CommitGuard):
         if newest is None:
             raise NotAWarehouseError(f"warehouse {self.location}: nothing is published yet; use run or land first")
         versions = dict(newest["table_versions"])  # without tables of a later release, which readers see empty until the next run
-        self._published = {name: versions.get(name, 0) for name in TABLES if name != RUNS.name}
+        self._optional = versions.keys() & OPTIONAL_TABLES.keys()
+        self._published = {name: versions.get(name, 0) for name in self.table_names if name != RUNS.name}
         return newest
 
     def is_empty(self, name: str) -> bool:
@@ -173,8 +175,8 @@ class Warehouse(CommitGuard):
             raise NotAWarehouseError(
                 f"warehouse {self.folder}: cannot be read ({error.strerror}); name another location with --warehouse"
             ) from None
-        strange = sorted(entries - {*TABLES, *OTHER_ENTRIES})
-        tables = [name for name in TABLES if name in entries]
+        strange = sorted(entries - {*ALL_TABLES, *OTHER_ENTRIES})
+        tables = [name for name in ALL_TABLES if name in entries]
         if strange and not tables:
             raise NotAWarehouseError(
                 f"warehouse {self.folder}: expected an empty folder or Evenkeel's tables, found {', '.join(strange[:5])}; "
@@ -186,8 +188,11 @@ class Warehouse(CommitGuard):
                     f"warehouse {self.folder}: {name} is not a Delta table (no _delta_log); name another location with --warehouse"
                 )
 
-    def create(self) -> None:
+    def create(self, optional: Collection[str] = ()) -> None:
         """Make missing tables, ``runs`` last: if it exists, all do.
+
+        Args:
+            optional: the optional tables that the run writes.
 
         Raises:
             WarehouseDamagedError: ``runs`` is missing, but runs have written other tables: a new ``runs`` would undo all their rows.
@@ -200,7 +205,8 @@ class Warehouse(CommitGuard):
                     f"{location}: found no commit in the Delta log, although runs have written {', '.join(written[:3])}; restore all "
                     "tables from a copy, or rebuild the warehouse from its captures"
                 )
-        for spec in TABLES.values():
+        self._optional = set(optional)
+        for spec in (ALL_TABLES[name] for name in self.table_names):
             if self.folder is None or not self.local_versions(self.folder / spec.name):
                 with self.committing():
                     self._clear_begun(spec.name)
@@ -230,7 +236,10 @@ class Warehouse(CommitGuard):
         self.check_identity()
         self.identity = self.stored_identity()
         newest = self.newest_run()
-        left = newest["table_versions"] if newest is not None else {}
+        left = dict(newest["table_versions"]) if newest is not None else {}
+        self._optional |= left.keys() & OPTIONAL_TABLES.keys()
+        if self.folder is not None:  # no row names those that a dead run has made
+            self._optional |= {name for name in OPTIONAL_TABLES if self.local_versions(self.folder / name)}
         self._expected_versions = {}
         versions = self.versions()
         for name, version in versions.items():
@@ -256,7 +265,7 @@ class Warehouse(CommitGuard):
         Raises:
             SchemaMismatchError: the frame's columns are not the table's.
         """
-        return self._append(name, aligned(rows, TABLES[name]).writeTo(self.identifier(name)))
+        return self._append(name, aligned(rows, ALL_TABLES[name]).writeTo(self.identifier(name)))
 
     def close(self, row: DataFrame) -> None:
         """Append the run's row to ``runs``, unless another run has appended one with the same sequence number or a later one.

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
+from jobs.runtime.locations import LOG
 from jobs.runtime.sidecars import has_checksums
 from jobs.verify.damage import Code, Damage, unreadable
 from jobs.verify.files import check_file
@@ -18,7 +19,7 @@ from jobs.verify.log import TableLog, read_log
 from jobs.verify.shape import Shape, check_shape, shape_of
 from jobs.verify.state import TableState
 from jobs.verify.versions import LastRun, check_identity, check_signatures, check_versions
-from schemas.tables import IDENTITY_PROPERTY, RUNS, TABLES, TableSpec
+from schemas.tables import ALL_TABLES, IDENTITY_PROPERTY, OPTIONAL_TABLES, RUNS, TableSpec
 from schemas.vocabulary import RunStatus
 
 RUN_AGAIN = "no run has ended here: run again, which makes the missing tables"
@@ -68,8 +69,9 @@ def check_folder(folder: Path) -> Checked:
     is_comparable = not checked.damages
     if not is_comparable:
         checked.skipped.append(f"the tables' versions against {RUNS.name}, which is damaged")
-    for spec in TABLES.values():
-        if spec is not RUNS:
+    for spec in ALL_TABLES.values():
+        is_there = spec.name not in OPTIONAL_TABLES or (folder / spec.name / LOG).is_dir() or _names(last, spec)
+        if spec is not RUNS and is_there:
             wanted = published.table_versions.get(spec.name, 0) if published is not None else None
             logs[spec.name] = _check_table(spec, folder / spec.name, wanted, checked)
     if is_comparable:
@@ -121,6 +123,10 @@ def _check_table(spec: TableSpec, folder: Path, wanted: int | None, checked: Che
                 damage = check_file(spec, folder, version, state.files[path])
                 checked.damages += [damage] if damage is not None else []
     return log
+
+
+def _names(last: LastRun | None, spec: TableSpec) -> bool:
+    return last is not None and spec.name in last.table_versions
 
 
 def _runs(folder: Path, state: TableState) -> list[LastRun]:

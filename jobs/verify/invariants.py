@@ -19,6 +19,7 @@ from jobs.verify.damage import Code, Damage, first_line, unreadable
 from jobs.verify.recount import SOLUTION, offenders
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.tables import (
+    ALL_TABLES,
     ASSIGNMENTS,
     FINDINGS,
     GENERATION_AUDITS,
@@ -27,7 +28,6 @@ from schemas.tables import (
     RUNS,
     SOLUTIONS,
     SUBSCRIPTION_SNAPSHOTS,
-    TABLES,
     TableSpec,
 )
 from schemas.tables.columns import SNAPSHOT_KEY
@@ -58,7 +58,7 @@ def check_rows(warehouse: Warehouse, published: Row, most_groups: int | None = M
         most_groups: number of groups whose holdings are unpacked, others after each run; None for all.
     """
     tables, damages, versions = {}, [], dict(published["table_versions"])
-    for name in TABLES:
+    for name in warehouse.table_names:
         try:
             tables[name] = warehouse.read(name)
         except Exception as error:  # the class differs between classic Spark, Connect and file systems
@@ -96,7 +96,7 @@ def _checks(tables: Mapping[str, DataFrame], published: Row, most_groups: int | 
     yield Check(Code.UNBALANCED_INPUT, RUNS.name, unbalanced_input(tables[RUNS.name]))
     yield Check(Code.DUPLICATE_KEY, RUNS.name, repeated_numbers(tables[RUNS.name]))
     yield Check(Code.UNKNOWN_RUN, RUNS.name, missing_numbers(tables[RUNS.name]))
-    for spec in TABLES.values():
+    for spec in map(ALL_TABLES.__getitem__, tables):
         yield Check(Code.DUPLICATE_KEY, spec.name, duplicate_keys(tables[spec.name], spec))
         if spec is not RUNS:
             yield Check(Code.UNKNOWN_RUN, spec.name, rows_of_unknown_runs(tables[spec.name], tables[RUNS.name]))

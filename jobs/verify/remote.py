@@ -13,7 +13,7 @@ from jobs.verify.folder import Checked, strange_commits
 from jobs.verify.log import TableLog
 from jobs.verify.shape import Shape
 from jobs.verify.versions import LastRun, check_versions, standing
-from schemas.tables import RUNS, TABLES, TableSpec
+from schemas.tables import OPTIONAL_TABLES, RUNS, TABLES, TableSpec
 
 NOT_CHECKED = "each commit, checkpoint and file: that needs a local folder"
 
@@ -22,12 +22,16 @@ def check_tables(warehouse: Warehouse) -> Checked:
     """Return what is wrong with the history and shape of tables that are not in a local folder."""
     checked = Checked(skipped=[NOT_CHECKED])
     histories: dict[str, TableLog] = {}
-    for spec in TABLES.values():
+
+    def check(spec: TableSpec) -> None:
         checked.count("tables")
         try:
             checked.damages += _check_table(warehouse, spec, histories, checked)
         except Exception as error:  # the class differs between classic Spark, Connect and file systems
             checked.damages.append(unreadable(spec.name, None, "", error))
+
+    for spec in TABLES.values():
+        check(spec)
     if RUNS.name in histories:
         try:
             row = warehouse.newest_run()
@@ -35,6 +39,8 @@ def check_tables(warehouse: Warehouse) -> Checked:
         except Exception as error:  # as above
             checked.damages.append(unreadable(RUNS.name, histories[RUNS.name].newest, "", error))
         else:
+            for name in OPTIONAL_TABLES.keys() & (last.table_versions.keys() if last is not None else ()):
+                check(OPTIONAL_TABLES[name])
             checked.damages += check_versions({name: history.newest for name, history in histories.items()}, last)
             checked.damages += strange_commits(histories, last)
     return checked

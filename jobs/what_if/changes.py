@@ -1,4 +1,4 @@
-"""What shall be changed, as a person says it, and the scenario that this is for one group. Workers know it too."""
+"""Changes as a user asks for them, and the scenario that they are for one group. Workers import it."""
 
 from __future__ import annotations
 

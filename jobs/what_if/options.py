@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from jobs.runtime.arguments import LocationOptions, cluster_name, moment, names, option, positional
+from jobs.runtime.arguments import cluster_name, moment, names, option, positional
+from jobs.runtime.run_options import RunNameOptions
 
 EXPLANATION = """
 
 It takes the newest settled generation of each group from the tables of the last published run, applies the changes, and lets
 each assignor rebalance until nothing moves any more. It needs a warehouse in a local folder, and writes no table.
+With --save it is a run with Spark that writes tables, in any warehouse.
 
 Without changes it shows what one more rebalance would do. Members that are added without names may sort anywhere among the
 others. Where that matters, a figure is a range.
@@ -92,7 +94,7 @@ def _pairs(shape: str, value: Callable[[str], _Value]) -> Callable[[str], tuple[
 
 
 @dataclass(frozen=True, kw_only=True)
-class WhatIfOptions(LocationOptions):
+class WhatIfOptions(RunNameOptions):
     """Which groups, which changes, and what is shown. None, 0 and an empty tuple: not given."""
 
     groups: tuple[str, ...] = positional((), nargs="*", metavar="GROUP", help="names of groups, or patterns such as 'pay*'")
@@ -137,3 +139,15 @@ class WhatIfOptions(LocationOptions):
     )
     output: Path | None = option(type=Path, metavar="FILE.html", help="write the plan of --migrate as a page, too (default: no page)")
     json: bool = option(False, action="store_true", help="print one JSON document instead of tables")
+    save: bool = option(
+        False, action="store_true", help="write the results to tables instead of printing them; a run with Spark, for any warehouse"
+    )
+
+    def identity(self) -> str:
+        """Return the groups and changes of a run that saves, as a text.
+
+        Raises:
+            OSError: the file of scenarios cannot be read.
+        """
+        asked = replace(self, log_format="text", config=None, warehouse=None, wait=0.0, run_id=None, as_of=None, scenario=None)
+        return f"{asked!r} {self.scenario.read_bytes()!r}" if self.scenario is not None else repr(asked)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from assignors.model import UnknownStrategyError
-from assignors.registry import find_assignor
 from jobs.reading.groups import read_groups
 from jobs.reading.published import open_published
 from jobs.reading.stored import PartitionWeights, StoredGeneration
 from jobs.reading.weights import read_weights
-from jobs.runtime.errors import UsageError
-from jobs.runtime.locations import on_one_line
+from jobs.runtime.errors import NotAWarehouseError, UsageError
+from jobs.runtime.locations import local_folder, masked, on_one_line
 from jobs.what_if.changes import Changes
 from jobs.what_if.deploy import Deploy, play_deploy
 from jobs.what_if.document import Document, group_document
@@ -38,6 +36,11 @@ def run(options: WhatIfOptions, warehouse: str) -> str:
         NotAWarehouseError: there are no tables, or nothing is published.
         WarehouseDamagedError: a table cannot be read.
     """
+    if options.wait or options.run_id is not None or options.as_of is not None:
+        raise UsageError("--wait, --run-id and --as-of need --save: without it nothing is written")
+    if local_folder(warehouse) is None:
+        where = f"warehouse {masked(warehouse)}: found no local folder"
+        raise NotAWarehouseError(f"{where}, expected one; or write the results to tables there with --save")
     if options.groups and options.all:
         raise UsageError("--all excludes names of groups")
     if options.migrate:
@@ -52,7 +55,6 @@ def run(options: WhatIfOptions, warehouse: str) -> str:
     if not options.groups and not options.all:
         raise UsageError("what-if: found no group, expected names, patterns or --all")
     scenarios = read_changes(options)
-    _check_strategies(scenarios.values())
     tables = open_published(warehouse)
     groups = read_groups(tables, options.groups, every_group=options.all, cluster_id=options.cluster_id)
     weights = read_weights(tables, groups)
@@ -104,16 +106,3 @@ def _answer(options: WhatIfOptions, scenarios: Mapping[str, Changes], stored: St
     require_outcome(rehearsals, stored.key.group_id)
     deploy = play_deploy(subject) if any(changes.static_ids for changes in scenarios.values()) else None
     return _Answer(subject, rehearsals, deploy)
-
-
-def _check_strategies(scenarios: Iterable[Changes]) -> None:
-    """Refuse a strategy that is not there before any group is read.
-
-    Raises:
-        UsageError: naming those that are.
-    """
-    try:
-        for strategy in {name for changes in scenarios for name in changes.strategies or ()}:
-            find_assignor(strategy)
-    except UnknownStrategyError as error:
-        raise UsageError(f"--strategies: {error}") from None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from assignors.model import UnknownStrategyError
+from assignors.registry import find_assignor
 from jobs.runtime.errors import UsageError
 from jobs.runtime.yaml_file import read_yaml
 from jobs.what_if.changes import Changes
@@ -15,7 +18,7 @@ from schemas.config import explain_mistakes
 
 
 class WrittenChanges(BaseModel):
-    """The keys of one scenario, see ``Changes``; apart from it, since workers do not know pydantic."""
+    """The keys of one scenario, see ``Changes``, which workers import without pydantic."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -40,8 +43,28 @@ def read_changes(options: WhatIfOptions) -> dict[str, Changes]:
     """Return the changes by the name of their scenario; those of the options are called ``''``.
 
     Raises:
-        UsageError: the file cannot be read or has mistakes, one line each; or options exclude each other.
+        UsageError: the file cannot be read or has mistakes, one line each; or options exclude each other; or there is no such strategy.
     """
+    scenarios = _read_changes(options)
+    _check_strategies(scenarios.values())
+    return scenarios
+
+
+def check_save(options: WhatIfOptions) -> None:
+    """Check the options of a run that saves.
+
+    Raises:
+        UsageError: they name no group, exclude each other or have mistakes.
+    """
+    others = [name for name in ("history", "backtest", "since", "migrate", "output", "json") if getattr(options, name)]
+    if others:
+        raise UsageError(f"--save excludes --{others[0]}: it writes the results of changes")
+    if bool(options.groups) == options.all:
+        raise UsageError("--all excludes names of groups" if options.all else "what-if: found no group, expected names, patterns or --all")
+    read_changes(options)
+
+
+def _read_changes(options: WhatIfOptions) -> dict[str, Changes]:
     given = given_changes(options)
     if options.members is not None and {"add_members", "remove_members"}.intersection(given):
         raise UsageError("--members excludes --add-members and --remove-members: it tries counts of its own")
@@ -77,3 +100,16 @@ def _read_file(path: Path, strategies: tuple[str, ...] | None) -> dict[str, Chan
     if mistakes:
         raise UsageError("\n".join(mistakes))
     return scenarios
+
+
+def _check_strategies(scenarios: Iterable[Changes]) -> None:
+    """Refuse an unknown strategy before any group is read.
+
+    Raises:
+        UsageError: a strategy is unknown; the message lists the known ones.
+    """
+    try:
+        for strategy in {name for changes in scenarios for name in changes.strategies or ()}:
+            find_assignor(strategy)
+    except UnknownStrategyError as error:
+        raise UsageError(f"--strategies: {error}") from None

@@ -16,8 +16,13 @@ Rows = Sequence[Mapping[str, Any]]
 _ROW_KEYS = ("cluster_id", "group_id", "generation", "position", "source_position")
 
 
-def to_batches(rows: Iterable[Mapping[str, Any]], schema: pa.Schema, size: int) -> Batches:
-    """Yield record batches of at most ``size`` rows; an absent key is a null.
+def to_batches(
+    rows: Iterable[Mapping[str, Any]], schema: pa.Schema, size: int, weight: Callable[[Mapping[str, Any]], int] = lambda row: 1
+) -> Batches:
+    """Yield record batches that end at the row with which they have ``size`` rows; an absent key is a null.
+
+    Args:
+        weight: as how many rows a row counts.
 
     Raises:
         GroupFailedError: a row does not fit the schema.
@@ -27,11 +32,13 @@ def to_batches(rows: Iterable[Mapping[str, Any]], schema: pa.Schema, size: int) 
         return pa.RecordBatch.from_pylist(batch, schema=schema)
 
     batch: list[Mapping[str, Any]] = []
+    total = 0
     for row in rows:
         batch.append(row)
-        if len(batch) == size:
+        total += weight(row)
+        if total >= size:
             yield table_of(batch, made)
-            batch = []
+            batch, total = [], 0
     if batch:
         yield table_of(batch, made)
 

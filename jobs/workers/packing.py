@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat
+from itertools import repeat, zip_longest
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
@@ -26,7 +26,7 @@ from assignors.replay.steps import CARRIED, OBSERVED, RECOMPUTED, SOLVED, Snapsh
 from assignors.replay.topic_metadata import TopicRun
 from jobs.workers.holdings_column import TornHoldingsError, unpack_holdings
 from schemas.keys import GROUP_KEY
-from schemas.row_types import StoredSnapshot, StoredSolution
+from schemas.row_types import StoredSnapshot, StoredSolution, StoredTopics
 from schemas.vocabulary import GroupType
 
 GENERATION_FIELDS = (
@@ -227,16 +227,9 @@ def unpack_generation(stored: StoredSnapshot, snapshot: Snapshot, solved: Sequen
         TornHoldingsError: the holdings of a solution are missing or cannot be read.
     """
     observed = next(row for row in solved if row["basis"] == OBSERVED)
-    racks = _racks_by_topic(observed["topic_racks"]) if observed["topic_racks"] else ()
-    topics, gone = {}, []
-    for index, (name, topic_id, count) in enumerate(
-        zip(observed["topic_topic"], observed["topic_topic_id"], observed["topic_partition_count"], strict=True)
-    ):
-        partition_racks = racks[index] if index < len(racks) else None
-        if count:
-            topics[name] = Topic(count, partition_racks, topic_id)
-        elif name not in observed["uncertain_topics"]:  # for uncertain topics no metadata snapshot shows that they are gone
-            gone.append(name)
+    topics = unpack_topics(observed)
+    # For uncertain topics no metadata snapshot shows that they are gone.
+    gone = [name for name in observed["topic_topic"] if name not in topics and name not in observed["uncertain_topics"]]
     problem = GroupProblem(topics, snapshot.members)
     held = _held(solved, [member.member_id for member in snapshot.members], observed["topic_topic"])
     return AuditedGeneration(
@@ -255,6 +248,19 @@ def unpack_generation(stored: StoredSnapshot, snapshot: Snapshot, solved: Sequen
         ],
         snapshot.batched_epoch_count,
     )
+
+
+def topic_columns() -> tuple[Column, ...]:
+    """Return the columns of ``generation_topics`` that ``unpack_topics`` reads."""
+    names = (F.col("topics")[name].alias(f"topic_{name}") for name in ("topic", "topic_id", "partition_count"))
+    return (*names, F.to_json(F.col("topics")["partition_racks"]).alias("topic_racks"))
+
+
+def unpack_topics(row: StoredTopics) -> dict[str, Topic]:
+    """Return the topics in a row that has ``topic_columns``, but those without partitions: these do not exist."""
+    racks = _racks_by_topic(row["topic_racks"]) if row["topic_racks"] else ()
+    topics = zip_longest(row["topic_topic"], row["topic_topic_id"], row["topic_partition_count"], racks)
+    return {name: Topic(count, partition_racks, topic_id) for name, topic_id, count, partition_racks in topics if count}
 
 
 @lru_cache(maxsize=1)

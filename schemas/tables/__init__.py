@@ -43,6 +43,9 @@ from schemas.tables.landed import (
 )
 from schemas.tables.published import GATE_RESULTS as GATE_RESULTS
 from schemas.tables.published import RUNS as RUNS
+from schemas.tables.rehearsed import SCENARIO_ASSIGNMENTS as SCENARIO_ASSIGNMENTS
+from schemas.tables.rehearsed import SCENARIO_AUDITS as SCENARIO_AUDITS
+from schemas.tables.rehearsed import SCENARIOS as SCENARIOS
 
 TABLES: dict[str, TableSpec] = {
     spec.name: spec
@@ -62,4 +65,10 @@ TABLES: dict[str, TableSpec] = {
         RUNS,
     )
 }
-"""Every table by name, in the order in which a run writes them. ``runs`` is last, because its row publishes the run."""
+"""The tables of every warehouse, in the order in which a run writes them. ``runs`` is last, because its row publishes the run."""
+
+OPTIONAL_TABLES: dict[str, TableSpec] = {spec.name: spec for spec in (SCENARIOS, SCENARIO_AUDITS, SCENARIO_ASSIGNMENTS)}
+"""Tables that exist from the first run that writes them. The newest row of ``runs`` names those of a warehouse."""
+
+ALL_TABLES = {**OPTIONAL_TABLES, **TABLES}
+"""Every table that a warehouse can have, by name."""

@@ -53,7 +53,7 @@ class TableSpec:
     @property
     def skipping_columns(self) -> tuple[str, ...]:
         """Return the columns of which Delta keeps minimum and maximum: the key and ``run_sequence``."""
-        return (*[name for name in self.key if name not in self.partitioning], "run_sequence")
+        return tuple(dict.fromkeys([*(name for name in self.key if name not in self.partitioning), "run_sequence"]))
 
     @property
     def stored_schema(self) -> StructType:

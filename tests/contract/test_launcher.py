@@ -20,10 +20,12 @@ from pathlib import Path
 
 import pytest
 
+from jobs.collect.options import CollectOptions
 from jobs.launcher.command_line import choose_way, parse
 from jobs.launcher.environment import codeset
 from jobs.launcher.workload import LANDING_COMMANDS, SHORT_COMMANDS
-from jobs.options import COMMANDS, WarehouseOptions
+from jobs.options import COMMANDS
+from jobs.what_if.options import WhatIfOptions
 from tests.builders.checkouts import JARS, TRAP, Checkout, locked
 
 
@@ -148,7 +150,8 @@ def test_launcher_knows_the_kind_of_each_command():
     assert {*LANDING_COMMANDS} == {name for name, command in COMMANDS.items() if command.lands}
     assert {*SHORT_COMMANDS} == {name for name, command in COMMANDS.items() if command.is_short}
     for name, command in COMMANDS.items():
-        assert choose_way(parse([name]), {}) == ("local" if issubclass(command.options, WarehouseOptions) else "python"), name
+        is_plain = command.options in (CollectOptions, WhatIfOptions)
+        assert choose_way(parse([name]), {}) == ("python" if is_plain else "local"), name
 
 
 def test_the_help_of_a_command_needs_neither_java_nor_jars(checkout: Checkout):

@@ -102,13 +102,13 @@ MAY_IMPORT_OF_ASSIGNORS: dict[str, tuple[str, ...]] = {
 }
 PIPELINE = "jobs.pipeline"
 # Rooms that read tables, and what of them may not all the same: a worker function, which never starts a Spark job.
-ACTIONS_IN = {"storage", "context", "land", "assign", "audit", "report", "verify", "maintain", "gates", "preflight", "pipeline"}
+ACTIONS_IN = {"storage", "context", "land", "assign", "audit", "report", "verify", "maintain", "what_if", "gates", "preflight", "pipeline"}
 ACTIONS = {"collect", "toPandas", "toArrow", "toLocalIterator", "isEmpty", "foreach", "foreachPartition", "show"}
 BARE_ACTIONS = {"count", "first", "head", "take", "tail"}  # only without arguments: with one they are functions of other things
 NOT_CONNECT = {"sparkContext", "_jvm", "_jdf", "_jsc", "rdd", "cache", "persist", "unpersist"}
 UNPICKLERS = {"pickle", "marshal", "shelve", "cloudpickle", "dill", "joblib"}
 SAFE_YAML = {"yaml.safe_load", "yaml.parse"}
-WORKER_MODULES = ("jobs.land.udfs", "jobs.assign.udfs", "jobs.audit.udfs", "jobs.workers.holdings_udfs")
+WORKER_MODULES = ("jobs.land.udfs", "jobs.assign.udfs", "jobs.audit.udfs", "jobs.what_if.udfs", "jobs.workers.holdings_udfs")
 # Started before there are packages, by a Python that it may have to refuse, and under its own name alone: without ``jobs`` before it.
 LAUNCHER = "jobs.launcher"
 OLDEST_TO_BE_REFUSED = (3, 8)

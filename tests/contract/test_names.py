@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 from schemas.config import Settings
-from schemas.tables import TABLES
+from schemas.tables import ALL_TABLES
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("assignors", "jobs", "schemas")
@@ -74,8 +74,8 @@ def problem(name: str) -> str | None:
     first, *rest = name.split(".")
     if rest[-1] in FILE_ENDINGS or name.startswith(OF_JAVA):
         return None
-    if first in TABLES:
-        return None if rest[0] in TABLES[first].stored_schema.names else f"no column {rest[0]} in {first}"
+    if first in ALL_TABLES:
+        return None if rest[0] in ALL_TABLES[first].stored_schema.names else f"no column {rest[0]} in {first}"
     if first in Settings.model_fields:
         section = Settings.model_fields[first].annotation
         is_section = isinstance(section, type) and issubclass(section, BaseModel)

@@ -49,6 +49,7 @@ ROWS = {
     "FOLDED_ROWS": row_types.FoldedRow,
     "SOLVED_ROWS": row_types.SolvedRow,
     "AUDITED_ROWS": row_types.AuditedRow,
+    "PLAYED_ROWS": row_types.PlayedRow,
     "FOUND_ROWS": row_types.FoundRow,
     "PLACED_GROUPS": row_types.PlacedGroup,
     "COMMIT_FACTS": row_types.CommitFactsRow,

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from jobs.maintain.cluster_removal import WITH_CLUSTERS
 from tests.builders.captures import few
 from tests.builders.tables import COMPARED, assert_equal_warehouses, rows, versions
 
@@ -34,7 +33,7 @@ def two(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_dry_run_counts_and_changes_nothing(make_tables, two: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = versions(two / "w")
-    expected = {name: sum(row["cluster_id"] == OTHER for row in rows(two / "w", name)) for name in WITH_CLUSTERS}
+    expected = {name: sum(row["cluster_id"] == OTHER for row in rows(two / "w", name)) for name in TABLES}
     capsys.readouterr()
     assert make_tables("maintain", "--warehouse", two / "w", "--drop-cluster", OTHER, "--dry-run") == 0
     *lines, last = capsys.readouterr().out.splitlines()

@@ -20,7 +20,7 @@ from jobs.runtime.errors import ForeignCommitError, LeaseLostError, NotAWarehous
 from jobs.storage.commit_guard import COMMIT_NOTE
 from jobs.storage.table_maintenance import file_counts, keep_files, optimize
 from jobs.storage.warehouse import Warehouse
-from schemas.tables import GENERATION_TOPICS, IDENTITY_PROPERTY, RUNS, TABLES
+from schemas.tables import GENERATION_TOPICS, IDENTITY_PROPERTY, OPTIONAL_TABLES, RUNS, SCENARIOS, TABLES
 from tests.builders.frames import frame
 from tests.builders.tables import rows, versions
 
@@ -109,6 +109,23 @@ def test_only_missing_tables_are_made_and_runs_comes_last(warehouse: Warehouse, 
         warehouse.create()
     assert committed == ["findings", "runs"]
     assert warehouse.exists()
+
+
+def test_optional_tables_are_made_when_asked_for_and_taken_back_by_any_later_run(warehouse: Warehouse) -> None:
+    """The run that makes them dies before its row in ``runs`` names them."""
+    scenarios = SCENARIOS.name
+    warehouse.create(OPTIONAL_TABLES)
+    assert [name for name in OPTIONAL_TABLES if not (warehouse.folder / name / "_delta_log").is_dir()] == []
+    row = dict.fromkeys(SCENARIOS.schema.names) | {"cluster_id": "c", "group_id": "g"}
+    rows = warehouse.spark.createDataFrame([tuple(row.values())], SCENARIOS.schema)
+    assert warehouse.append(scenarios, rows) == 1
+    later = Warehouse(warehouse.spark, str(warehouse.folder))
+    later.create()
+    assert scenarios not in later.versions()
+    with later.signed("later", nullcontext):
+        left = later.recover()
+    assert {name: left[name] for name in OPTIONAL_TABLES} == {**dict.fromkeys(OPTIONAL_TABLES, 0), scenarios: 2}
+    assert later.read(scenarios).isEmpty()
 
 
 UNFINISHED = "_delta_log/.00000000000000000000.json.8c3b.tmp"

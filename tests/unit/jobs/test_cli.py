@@ -17,10 +17,11 @@ import pytest
 
 from jobs import cli
 from jobs import settings as settings_module
-from jobs.options import COMMANDS, Command, WarehouseOptions, parse
+from jobs.options import COMMANDS, Command, parse
 from jobs.runtime.arguments import moment
 from jobs.runtime.errors import EvenkeelError, GateFailedError, InputError, PlatformError, UsageError, WarehouseBusyError
 from jobs.runtime.installation import zip_packages
+from jobs.runtime.run_options import WarehouseOptions
 from jobs.settings import conf_folder, load_settings
 from schemas.config import Settings
 from schemas.vocabulary import STRATEGIES, Severity, Source

@@ -227,6 +227,8 @@ def test_a_current_folder_that_was_removed_is_refused(tmp_path: Path, monkeypatc
         ("run -h", {"SPARK_REMOTE": "sc://h"}, "python"),
         ("collect", {"SPARK_REMOTE": "sc://h"}, "python"),
         ("what-if payments", {}, "python"),
+        ("what-if --all --save", {}, "local"),
+        ("--master yarn what-if --all --save", {}, "cluster"),
     ],
 )
 def test_call_is_started_in_one_way(words: str, environ: dict[str, str], way: str):

@@ -15,6 +15,12 @@ AUDITED = pa.schema([("audit", pa.struct([("group_id", pa.string()), ("position"
 STEP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string()), ("position", pa.int64()), ("detail", pa.string())])
 
 
+def test_batch_ends_with_the_row_that_reaches_its_size() -> None:
+    rows = [{"detail": "a" * length} for length in (1, 1, 5, 1, 1)]
+    assert [batch.num_rows for batch in to_batches(rows, STEP, 2)] == [2, 2, 1]
+    assert [batch.num_rows for batch in to_batches(rows, STEP, 6, lambda row: len(row["detail"]))] == [3, 2]
+
+
 @pytest.mark.parametrize(
     ("row", "schema", "what"),
     [

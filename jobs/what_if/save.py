@@ -1,0 +1,134 @@
+"""What if, saved: ``generation_audits``, snapshots, topics -> ``scenarios``, ``scenario_audits``, ``scenario_assignments``.
+
+A run like others, for one group or for all of a fleet. It plays each scenario on the newest settled generation of each group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jobs.context import RunContext, StageResult
+from jobs.reading.names import listed, matching, no_match, shown
+from jobs.reading.stored import GroupKey
+from jobs.runtime.errors import UsageError
+from jobs.storage.solution_rows import explode_members
+from jobs.storage.warehouse import Warehouse
+from jobs.what_if import udfs
+from jobs.what_if.options import WhatIfOptions
+from jobs.what_if.written_changes import read_changes
+from jobs.workers.packing import flatten_snapshots, spread_groups, topic_columns
+from schemas.keys import GENERATION_KEY, GROUP_KEY
+from schemas.staging import PLAYED_ROWS
+from schemas.tables import (
+    GENERATION_AUDITS,
+    GENERATION_TOPICS,
+    OPTIONAL_TABLES,
+    SCENARIO_ASSIGNMENTS,
+    SCENARIO_AUDITS,
+    SCENARIOS,
+    SUBSCRIPTION_SNAPSHOTS,
+)
+from schemas.vocabulary import Basis
+
+TABLES_WRITTEN = tuple(OPTIONAL_TABLES)
+"""The tables that the first such run creates."""
+
+
+def _can_be_played() -> Column:
+    return (F.col("basis") == str(Basis.OBSERVED)) & F.col("is_settled") & (F.col("member_count") > 0)
+
+
+def newest_settled(audits: DataFrame) -> DataFrame:
+    """Return the newest settled generation with members of each group.
+
+    Rows: (cluster_id, group_id), with ``position`` and ``topics_hash``.
+    """
+    newest = F.max(F.struct("position", "topics_hash"))
+    return audits.where(_can_be_played()).groupBy(*GROUP_KEY).agg(newest.alias("newest")).select(*GROUP_KEY, "newest.*")
+
+
+def subjects(warehouse: Warehouse, newest: DataFrame) -> DataFrame:
+    """Return one row for each group with what its scenarios begin with, in the columns of ``SubjectRow``.
+
+    Args:
+        newest: see ``newest_settled``.
+    """
+    audits = warehouse.read(GENERATION_AUDITS.name)
+    releases = audits.where(F.col("basis") == str(Basis.RECOMPUTED)).select(*GENERATION_KEY, "kafka_version")
+    snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).join(newest, list(GENERATION_KEY)).join(releases, list(GENERATION_KEY), "left")
+    rows = flatten_snapshots(snapshots, "group_type", "leader_client", "topics_hash", "kafka_version")
+    topics = warehouse.read(GENERATION_TOPICS.name).select("cluster_id", "topics_hash", *topic_columns())
+    return rows.withColumn("own_strategy", F.col("strategy")).join(topics, ["cluster_id", "topics_hash"])
+
+
+def choose_groups(warehouse: Warehouse, options: WhatIfOptions) -> set[GroupKey]:
+    """Return the groups that match the names and patterns; empty with ``--all``.
+
+    Raises:
+        UsageError: a name or pattern matches no group, or a named group has no settled generation with members.
+    """
+    if options.all:
+        return set()
+    audits = warehouse.read(GENERATION_AUDITS.name)
+    found = audits.groupBy(*GROUP_KEY).agg(F.bool_or(_can_be_played()).alias("can_be_played")).collect()
+    of_all = {GroupKey(row["cluster_id"], row["group_id"]): bool(row["can_be_played"]) for row in found}
+    known = {key: can for key, can in of_all.items() if options.cluster_id in (None, key.cluster_id)}
+    chosen: set[GroupKey] = set()
+    for name in options.groups:
+        keys = matching(name, known)
+        if not keys:
+            raise no_match(name, known, options.cluster_id, {key.cluster_id for key in of_all})
+        unplayable = sorted(key for key in keys if key.group_id == name and not known[key])
+        if unplayable:
+            where = f"group {shown(name)} of cluster {shown(unplayable[0].cluster_id)}"
+            raise UsageError(f"{where}: found no settled generation with members")
+        chosen |= {key for key in keys if known[key]}
+    if not chosen:
+        raise UsageError(f"groups {listed(options.groups)}: none has a settled generation with members")
+    return chosen
+
+
+def run(context: RunContext, options: WhatIfOptions) -> StageResult:
+    """Play the scenarios of the chosen groups and write the results.
+
+    Raises:
+        UsageError: see ``choose_groups``; or there is no group that can be played.
+    """
+    warehouse = context.warehouse
+    audits = warehouse.read(GENERATION_AUDITS.name)
+    if options.cluster_id is not None:
+        audits = audits.where(F.col("cluster_id") == options.cluster_id)
+    chosen = choose_groups(warehouse, options)
+    if chosen:
+        keys = context.spark.createDataFrame(pa.Table.from_pylist([key._asdict() for key in sorted(chosen)]))
+        audits = audits.join(F.broadcast(keys), list(GROUP_KEY), "left_semi")
+    settings = udfs.PlaySettings(read_changes(options), options.members, options.threads_per_member, context.worker_limits)
+    rows = spread_groups(subjects(warehouse, newest_settled(audits)))
+    played = warehouse.materialize("what_if", rows.mapInArrow(partial(udfs.play_groups, settings=settings), PLAYED_ROWS))
+    _write(context, played)
+    if not warehouse.rows_written[SCENARIOS.name]:
+        groups = f"groups {listed(options.groups) or 'of the warehouse'}"
+        raise UsageError(f"{groups}: none can be played, expected a settled generation with members, and no Kafka Streams application")
+    return StageResult(context.state)
+
+
+def _write(context: RunContext, played: DataFrame) -> None:
+    scenarios, outcomes = (played.where(F.col(name).isNotNull()).select(f"{name}.*") for name in ("scenario", "outcome"))
+    context.warehouse.append(SCENARIOS.name, context.rows_of(SCENARIOS, scenarios))
+    context.warehouse.append(SCENARIO_AUDITS.name, context.rows_of(SCENARIO_AUDITS, outcomes))
+    context.warehouse.append(SCENARIO_ASSIGNMENTS.name, context.rows_of(SCENARIO_ASSIGNMENTS, explode_members(outcomes)))
+
+
+def saved_in_words(run_id: str, output_counts: Mapping[str, int]) -> str:
+    """Return a line with the number of rows that a published run has saved.
+
+    Args:
+        output_counts: see ``runs.output_counts``.
+    """
+    counts = ", ".join(f"{output_counts.get(name, 0):,} rows in {name}" for name in TABLES_WRITTEN)
+    return f"saved by run {run_id}: {counts}"

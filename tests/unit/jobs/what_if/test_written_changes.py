@@ -1,0 +1,54 @@
+"""The options that ``what-if --save`` takes, and how one such run differs from another."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from jobs.options import parse
+from jobs.runtime.errors import UsageError
+from jobs.what_if.changes import Changes
+from jobs.what_if.options import WhatIfOptions
+from jobs.what_if.written_changes import WrittenChanges, check_save
+
+
+def options(words: str) -> WhatIfOptions:
+    found = parse(["what-if", *words.split()]).options
+    assert isinstance(found, WhatIfOptions)
+    return found
+
+
+def test_keys_of_a_file_are_the_changes_that_workers_know() -> None:
+    assert [*WrittenChanges.model_fields] == [one.name for one in fields(Changes)]
+    assert WrittenChanges().changes() == Changes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("g --json", "--save excludes --json: it writes the results of changes"),
+        ("g --history", "--save excludes --history: it writes the results of changes"),
+        ("--all --migrate", "--save excludes --migrate: it writes the results of changes"),
+        ("", "what-if: found no group, expected names, patterns or --all"),
+        ("g --all", "--all excludes names of groups"),
+        ("g --strategies rang", "--strategies: "),
+        ("g --members 2..3 --add-members 1", "--members excludes --add-members"),
+    ],
+)
+def test_save_refuses_what_it_cannot_save_before_spark_starts(words: str, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_save(options(f"{words} --save"))
+    assert str(refused.value).startswith(message)
+
+
+def test_runs_differ_by_groups_changes_and_the_content_of_a_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "scenarios.yaml"
+    path.write_text("more: {add_members: 1}")
+    words = ("g --save", "h --save", "g --save --add-members 1", f"g --save --scenario {path}")
+    assert len({options(one).identity() for one in words}) == len(words)
+    before = options(words[-1]).identity()
+    assert options(f"{words[-1]} --run-id a --wait 3 --warehouse elsewhere --log-format json").identity() == before
+    path.write_text("more: {add_members: 2}")
+    assert options(words[-1]).identity() != before
