@@ -139,6 +139,7 @@ class Source(Word):
     SNAPSHOT = "snapshot"
     DESCRIBE = "describe"
     CLUSTER_METADATA = "cluster-metadata"
+    COORDINATOR_LOG = "coordinator-log"
 
 
 LOG_SOURCES = (Source.CONSUMER_OFFSETS, Source.DUMP_LOG)
@@ -195,3 +196,101 @@ DEFAULT_SERVER_STRATEGY = "uniform"
 
 SERVER_STRATEGIES_BY_NAME = {"range": "server-range"}
 """Assignors of brokers that have another name here, because an assignor of clients has the same name."""
+
+
+class Cause(Word):
+    """Why a generation came about.
+
+    From ``closed`` to ``fenced`` a member is gone; ``static_returned`` to ``hand_over`` are the other causes.
+    """
+
+    CLOSED = "closed"
+    UNSUBSCRIBED = "unsubscribed"
+    POLL_TIMEOUT = "poll_timeout"
+    REMOVED_BY_ADMIN = "removed_by_admin"
+    LEFT = "left"
+    SESSION_EXPIRED = "session_expired"
+    SYNC_TIMEOUT = "sync_timeout"
+    REBALANCE_TIMEOUT = "rebalance_timeout"
+    EPOCH_TIMEOUT = "epoch_timeout"
+    FENCED = "fenced"
+    STATIC_RETURNED = "static_returned"
+    CONVERTED = "converted"
+    JOINED = "joined"
+    LEADER_REJOINED = "leader_rejoined"
+    MEMBER_REJOINED = "member_rejoined"
+    ENFORCED = "enforced"
+    SUBSCRIPTION_CHANGED = "subscription_changed"
+    METADATA_CHANGED = "metadata_changed"
+    HAND_OVER = "hand_over"
+
+
+class CauseSource(Word):
+    """What a cause is known from."""
+
+    LOG = "log"
+    RECORDS = "records"
+    INFERRED = "inferred"
+
+
+class CoordinatorEvent(Word):
+    """What happened to a group, as its coordinator logged it."""
+
+    REBALANCE_STARTED = "rebalance_started"
+    STABILIZED = "stabilized"
+    ASSIGNMENT_RECEIVED = "assignment_received"
+    ASSIGNMENT_INCOMPLETE = "assignment_incomplete"
+    NO_MEMBER_REJOINED = "no_member_rejoined"
+    EMPTIED = "emptied"
+    DEAD = "dead"
+    DELETED = "deleted"
+    MEMBER_CREATED = "member_created"
+    MEMBER_JOINED = "member_joined"
+    MEMBER_EXPIRED = "member_expired"
+    MEMBER_LEFT = "member_left"
+    MEMBER_FENCED = "member_fenced"
+    MEMBER_STATE = "member_state"
+    JOINERS_REMOVED = "joiners_removed"
+    SYNC_TIMED_OUT = "sync_timed_out"
+    LEADER_REPLACED = "leader_replaced"
+    PENDING_LEFT = "pending_left"
+    PENDING_EXPIRED = "pending_expired"
+    STATIC_JOINED = "static_joined"
+    STATIC_REPLACED = "static_replaced"
+    STATIC_RETURNED = "static_returned"
+    STATIC_LEFT_TEMPORARILY = "static_left_temporarily"
+    STATIC_FENCED = "static_fenced"
+    INSTANCE_ID_REFUSED = "instance_id_refused"
+    SUBSCRIPTION_UPDATED = "subscription_updated"
+    EPOCH_BUMPED = "epoch_bumped"
+    TARGET_COMPUTED = "target_computed"
+    TARGET_FAILED = "target_failed"
+    CONVERTED_TO_CONSUMER = "converted_to_consumer"
+    CONVERTED_TO_CLASSIC = "converted_to_classic"
+    UPGRADE_REFUSED = "upgrade_refused"
+    DOWNGRADE_REFUSED = "downgrade_refused"
+    CLASSIC_JOIN_REFUSED = "classic_join_refused"
+    GROUP_LOADED = "group_loaded"
+    GROUP_UNLOADED = "group_unloaded"
+
+
+class RebalanceReason(Word):
+    """Why a coordinator began a rebalance, or fenced a member."""
+
+    JOINED = "joined"
+    REJOINED = "rejoined"
+    LEADER_REJOINED = "leader_rejoined"
+    METADATA_UPDATED = "metadata_updated"
+    STATIC_UPDATED = "static_updated"
+    STATIC_PROTOCOL_CHANGED = "static_protocol_changed"
+    HEARTBEAT_EXPIRED = "heartbeat_expired"
+    LEFT = "left"
+    SYNC_EXPIRED = "sync_expired"
+    ASSIGNMENT_NOT_STORED = "assignment_not_stored"
+    OVER_CAPACITY = "over_capacity"
+    DOWNGRADED = "downgraded"
+    SESSION_EXPIRED = "session_expired"
+    REBALANCE_TIMED_OUT = "rebalance_timed_out"
+    SYNC_TIMED_OUT = "sync_timed_out"
+    JOIN_TIMED_OUT = "join_timed_out"
+    OTHER = "other"
