@@ -73,6 +73,9 @@ class LandOptions(StageOptions):
         help="partition of __consumer_offsets, for output of kafka-dump-log without lines 'Dumping ...'",
     )
     as_new_cluster: bool = option(False, action="store_true", help="accept captures of a cluster that has landed under another name")
+    log_time_zone: str | None = option(
+        metavar="ZONE", help="zone of times without one in the logs of coordinators, such as Europe/Berlin (default UTC)"
+    )
     bootstrap_servers: str | None = option(type=servers, metavar="HOST:PORT[,...]", help="brokers of a live cluster to read from")
     client_properties: Path | None = option(
         type=Path, metavar="FILE", help="file of properties of librdkafka for these brokers, one key=value on each line"

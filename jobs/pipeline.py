@@ -54,7 +54,7 @@ from jobs.storage.published_views import prepare_views, publish_views
 from jobs.storage.warehouse import Warehouse
 from jobs.verify import run as verify
 from jobs.what_if.options import WhatIfOptions
-from schemas.tables import FINDINGS, OPTIONAL_TABLES, RUNS
+from schemas.tables import FINDINGS, GROUP_EVENTS, REHEARSED_TABLES, RUNS
 from schemas.vocabulary import EXPIRED, RunStatus, Severity, Source
 
 logger = logging.getLogger(__name__)
@@ -106,8 +106,16 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
             # Checked first: only a run that adds a row to ``runs`` restores tables after another run, and migrates them.
             before = warehouse.run_named(request.run_id) if warehouse.exists() else None
             if before is None:
-                _open(warehouse, OPTIONAL_TABLES if isinstance(options, WhatIfOptions) else ())
+                _open(warehouse, _optional_tables(request))
         return _run(warehouse, request, started_at, check_hold) if before is None else _repeat(warehouse, request, before)
+
+
+def _optional_tables(request: Request) -> Collection[str]:
+    """Return the optional tables that the run writes."""
+    if isinstance(request.options, WhatIfOptions):
+        return REHEARSED_TABLES
+    has_log = any(capture.source is Source.COORDINATOR_LOG for capture in request.captures)
+    return (GROUP_EVENTS.name,) if has_log else ()
 
 
 def _rows_to_drop(spark: SparkSession, request: Request, cluster_id: str) -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import assignors
 from assignors.registry import find_assignor
+from jobs.decoders.log_times import LogTimes
 from jobs.options import AssignOptions, AuditOptions, LandOptions, PageOptions, ReportOptions, StageOptions
 from jobs.runtime.arguments import LocationOptions
 from jobs.runtime.errors import PlatformError, UsageError
@@ -59,7 +60,12 @@ def load_settings(options: LocationOptions, folder: Path) -> Settings:
         settings = parse_settings(content, str(path))
         landing, stage = LandOptions.of(options), StageOptions.of(options)
         inputs = landing.input or [_beside(path, name) for name in settings.inputs if not landing.bootstrap_servers]
-        flags = {"warehouse": options.warehouse, "cluster_id": stage.cluster_id, "strategies": stage.strategies}
+        flags = {
+            "warehouse": options.warehouse,
+            "cluster_id": stage.cluster_id,
+            "strategies": stage.strategies,
+            "log_time_zone": landing.log_time_zone,
+        }
         given = {name: value for name, value in flags.items() if value is not None}
         merged = {**settings.model_dump(), "inputs": tuple(inputs), **given}
         fail_on = AuditOptions.of(options).fail_on
@@ -93,6 +99,7 @@ def _check_names(settings: Settings) -> None:
     problem = objection(settings.warehouse)
     if problem is not None:
         raise UsageError(f"warehouse {masked(settings.warehouse)}: {problem}")
+    LogTimes(settings.log_time_zone)  # it refuses an unknown zone
     report = settings.report
     paths = {"output": report.output, "group_pages": report.group_pages, "export_dir": report.export_dir}
     for setting, name in (("cluster_id", settings.cluster_id), *((f"report.{key}", path) for key, path in paths.items())):

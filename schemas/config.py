@@ -109,6 +109,7 @@ class Settings(_Settings):
     inputs: tuple[str, ...] = ()
     warehouse: str = "./warehouse"
     cluster_id: str | None = Field(default=None, min_length=1)
+    log_time_zone: str | None = None
     strategies: tuple[str, ...] = STRATEGIES
     assign: AssignSettings = AssignSettings()
     audit: AuditSettings = AuditSettings()

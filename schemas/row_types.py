@@ -127,6 +127,52 @@ class TopicRow(TypedDict):
     fingerprint: str
 
 
+class GroupEventRow(TypedDict, total=False):
+    """The columns of ``group_events`` that workers fill."""
+
+    broker: str
+    logged_at: int | None
+    line_hash: str
+    group_id: str | None
+    event: str
+    protocol: str | None
+    generation: int | None
+    member_id: str | None
+    previous_member_id: str | None
+    group_instance_id: str | None
+    member_ids: list[str] | None
+    state: str | None
+    reason: str | None
+    reason_kind: str | None
+    reason_member_id: str | None
+    client_reason: str | None
+    strategy: str | None
+    member_count: int | None
+    duration_ms: int | None
+    offsets_partition: int | None
+    is_time_ambiguous: bool
+
+
+class RefusedLineRow(TypedDict, total=False):
+    """The columns of ``quarantine`` for a line that cannot be used."""
+
+    reason: str
+    detail: str
+    payload: bytes
+    payload_hash: str
+
+
+class LoggedRow(TypedDict, total=False):
+    """A row of ``LOGGED_ROWS``."""
+
+    part: str
+    outcome: str | None
+    kind: str | None
+    line_count: int
+    event: GroupEventRow
+    refused: RefusedLineRow
+
+
 class DecodedRow(TypedDict, total=False):
     """An input record: a row of ``DECODED_ROWS``, with the further columns of ``PART_ROWS`` and ``DUMPED_ROWS``."""
 
@@ -300,6 +346,17 @@ class AuditedRow(TypedDict, total=False):
     audit: dict[str, Any]
     movement: dict[str, Any]
     finding: FoundRow
+
+
+class ExplainedRow(TypedDict):
+    """A row of ``EXPLAINED_ROWS``."""
+
+    cluster_id: str
+    group_id: str
+    position: int
+    causes: list[dict[str, Any]] | None
+    rebalance_ms: int | None
+    assignment_ms: int | None
 
 
 class SubjectRow(GenerationRow, StoredTopics):

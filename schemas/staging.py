@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
+from schemas.keys import GENERATION_KEY
 from schemas.tables import (
     ASSIGNMENTS,
     FINDINGS,
     GENERATION_AUDITS,
+    GROUP_EVENTS,
     GROUP_RECORDS,
     MOVEMENTS,
     OFFSET_SNAPSHOTS,
+    QUARANTINE,
     SCENARIO_AUDITS,
     SCENARIOS,
     SOLUTIONS,
@@ -25,6 +28,8 @@ ADDED_BY_LAND = (
     *("incarnation", "is_conversion", "has_conflict", "is_generation_inferred", "has_subscriptions", "placed_by"),
 )
 """Columns that workers do not fill: the stage ``land`` adds them to every row, or derives them from other rows."""
+ADDED_TO_EVENTS = ("cluster_id", "ordinal", "observed_month", "run_sequence", "run_id")
+"""Columns of ``group_events`` that the stage ``land`` adds."""
 
 
 def _decoded(spec: TableSpec) -> StructType:
@@ -56,6 +61,23 @@ DECODED_ROWS = StructType(
     ]
 )
 """One row per input record, with its row for the table."""
+
+EVENT_COLUMNS = tuple(name for name in GROUP_EVENTS.schema.names if name not in ADDED_TO_EVENTS)
+REFUSED_COLUMNS = ("reason", "detail", "payload", "payload_hash")
+LOGGED_ROWS = StructType(
+    [
+        StructField("part", STRING),
+        StructField("outcome", STRING),
+        StructField("kind", STRING),
+        StructField("line_count", BIGINT),
+        StructField("event", StructType([StructField(name, GROUP_EVENTS.schema[name].dataType) for name in EVENT_COLUMNS])),
+        StructField("refused", StructType([StructField(name, QUARANTINE.schema[name].dataType) for name in REFUSED_COLUMNS])),
+    ]
+)
+"""What is in a part of a coordinator's log: a row for each event and for each line that cannot be used, and counts of the other lines.
+
+Lines of other loggers have no ``outcome``.
+"""
 
 PART_ROWS = StructType([*DECODED_ROWS.fields, StructField("part", STRING), StructField("order_in_part", BIGINT)])
 """Decoded rows of a source without positions: ``order_in_part`` orders the records of one ``part``, which is a file."""
@@ -184,6 +206,14 @@ PLAYED_ROWS = StructType(
     ]
 )
 """One row per scenario of a group or per outcome. An outcome whose assignments are stored has its members' partitions as lists."""
+
+EXPLAINED_ROWS = StructType(
+    [
+        *[GENERATION_AUDITS.schema[name] for name in GENERATION_KEY],
+        *[GENERATION_AUDITS.schema[name] for name in ("causes", "rebalance_ms", "assignment_ms")],
+    ]
+)
+"""One row per generation, with its causes in all sources, and what a log says about its duration."""
 
 PLACED_GROUPS = StructType([StructField("cluster_id", STRING), StructField("group_id", STRING), StructField("offsets_partition", INT)])
 """One row per group: the partition of ``__consumer_offsets`` that holds it."""

@@ -75,7 +75,7 @@ def _section(spec: TableSpec) -> str:
     lines = [
         f"## {spec.name}",
         "",
-        spec.comment + (" The first `what-if --save` creates the table." if spec.name in OPTIONAL_TABLES else ""),
+        spec.comment + (f" The first {spec.created_by} creates the table." if spec.created_by else ""),
         "",
         f"Key: {', '.join(f'`{name}`' for name in spec.key)}",
         "",

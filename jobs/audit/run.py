@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.audit.triggers import RETURN_MS
-from jobs.audit import commit_findings, coordinators, look_findings
+from jobs.audit import commit_findings, coordinators, logged_causes, look_findings
 from jobs.audit import load_imbalance as weights
 from jobs.audit import resume_offsets as resumption
 from jobs.audit import udfs as audit_udfs
@@ -28,6 +28,7 @@ from schemas.tables import (
     FINDINGS,
     GENERATION_AUDITS,
     GENERATION_TOPICS,
+    GROUP_EVENTS,
     MOVEMENTS,
     OFFSET_SNAPSHOTS,
     SOLUTIONS,
@@ -222,7 +223,8 @@ def run(context: RunContext) -> StageResult:
     if consumed is not None or has_new_commits(context):
         commit_findings.refresh(context)
     look_findings.refresh(context, consumed)
-    used = {SOLUTIONS.name: SOLUTIONS.name} | {
+    logged_causes.refresh(context)
+    used = {SOLUTIONS.name: SOLUTIONS.name, logged_causes.READ_HERE: GROUP_EVENTS.name} | {
         reader: table for readers in (READ_HERE, look_findings.READ_HERE) for table, reader in readers.items()
     }
     read_now = [reader for reader, table in used.items() if context.unread(table, reader) is not None]

@@ -5,11 +5,13 @@ Each is a module-level function over an iterator of batches. Workers import neit
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, groupby
+from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -17,18 +19,31 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from assignors.audit.audit import Audit, AuditedGeneration, GroupAudit
 from assignors.audit.movements import Difference
+from assignors.audit.triggers import Evidence
 from assignors.audit.verdicts import Alternative, judge
 from assignors.generation.balance import Balance
 from assignors.java.ordering import coordinator_partition
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
+from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS, Around, FoundCause, LoggedEvent, around_of, explain, merged, recorded_causes
 from jobs.findings import COMMIT_RULES, LOOK_RULES, RULES, Finding, GroupHistory, find, gather_facts
 from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
 from jobs.findings.looks import GrownTopic, GrowthFacts
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
 from jobs.workers.packing import is_fact_of_its_own, unpack_generation, unpack_snapshot_row
-from schemas.row_types import AuditedRow, CommitFactsRow, FoundRow, GenerationRow, GrowthFactsRow, StoredSnapshot, StoredSolution
-from schemas.staging import AUDITED_ROWS, FOUND_ROWS, PLACED_GROUPS
+from schemas.keys import GENERATION_KEY
+from schemas.row_types import (
+    AuditedRow,
+    CommitFactsRow,
+    ExplainedRow,
+    FoundRow,
+    GenerationRow,
+    GrowthFactsRow,
+    StoredSnapshot,
+    StoredSolution,
+)
+from schemas.staging import AUDITED_ROWS, EXPLAINED_ROWS, FOUND_ROWS, PLACED_GROUPS
+from schemas.vocabulary import Cause, CauseSource
 
 
 def audit_history(batches: Batches, offsets_partition_counts: dict[str, int], limits: WorkerLimits) -> Batches:
@@ -63,7 +78,7 @@ def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], gu
 
 
 def _audit_group(of_group: Iterable[Any], offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[AuditedRow]:
-    audit, history = GroupAudit(), GroupHistory()
+    audit, history, past = GroupAudit(), GroupHistory(), _Past()
     for position, of_snapshot in groupby(of_group, key=lambda row: row["position"]):
         snapshot: StoredSnapshot
         solved: list[StoredSolution]
@@ -71,19 +86,32 @@ def _audit_group(of_group: Iterable[Any], offsets_partition_counts: dict[str, in
         if not solved:
             continue  # of a group that is not audited
         try:
-            yield from _audit_snapshot(audit, history, snapshot, solved, offsets_partition_counts)
+            yield from _audit_snapshot(audit, history, past, snapshot, solved, offsets_partition_counts)
         except Exception as error:
             where = f"cluster {snapshot['cluster_id']}, group {snapshot['group_id']}, generation {snapshot['generation']}"
             raise GroupFailedError(f"{where}, position {position}: {guard.explain(error)}") from error
 
 
+@dataclass
+class _Past:
+    """The generation that was audited before; None at the beginning of a group."""
+
+    last: Evidence | None = None
+
+
 def _audit_snapshot(
-    audit: GroupAudit, history: GroupHistory, row: StoredSnapshot, solved: list[StoredSolution], offsets_partition_counts: dict[str, int]
+    audit: GroupAudit,
+    history: GroupHistory,
+    past: _Past,
+    row: StoredSnapshot,
+    solved: list[StoredSolution],
+    offsets_partition_counts: dict[str, int],
 ) -> Iterator[AuditedRow]:
     _refuse_repeats(row, solved)
     snapshot = unpack_snapshot_row(row)
     generation = unpack_generation(row, snapshot, solved)
     audits = audit.advance(generation)
+    before, past.last = past.last, generation.evidence
     facts = gather_facts(row, generation, solved, audits, history)
     if row["position"] < row["first_position"]:
         return
@@ -103,12 +131,20 @@ def _audit_snapshot(
             columns["leader_client"] = row["leader_client"]
         if solution["basis"] == OBSERVED:
             columns |= {name: stored[name] for name in TARGET_COLUMNS} | _verdict_columns(solution, figures, generation, audits)
+            columns["reconciled_ms"] = _milliseconds_between(stored["epoch_at"], stored["reconciled_at"])
+            if figures.triggers is not None:
+                known = before if solution["has_predecessor"] else None
+                columns["causes"] = [cause._asdict() for cause in recorded_causes(known, generation.evidence, figures.triggers)]
             if columns.get("generation_gap") is not None:
                 columns["batched_epoch_count"] = row["known_batched_epoch_count"]
         yield {"audit": {**key, **columns}}
         if is_fact_of_its_own(solution["basis"], solution["conformance"]) and figures.difference is not None:
             for movement in figures.difference.movements:
                 yield {"movement": {**key, **movement._asdict()}}
+
+
+def _milliseconds_between(start: datetime | None, end: datetime | None) -> int | None:
+    return None if start is None or end is None else (end - start) // timedelta(milliseconds=1)
 
 
 def _verdict_columns(observed: StoredSolution, figures: Audit, generation: AuditedGeneration, audits: list[Audit]) -> dict[str, Any]:
@@ -130,6 +166,64 @@ def _verdict_columns(observed: StoredSolution, figures: Audit, generation: Audit
     if verdict is None:
         return {}
     return {"verdict": verdict.cause.value, "better_strategy": verdict.better_strategy, "better_gain": verdict.better_gain}
+
+
+def explain_generations(batches: Batches, limits: WorkerLimits) -> Batches:
+    """Yield the causes of the generations in rows of ``jobs.audit.logged_causes``; those of a group come by time, in one partition.
+
+    Args:
+        limits: limits of a worker.
+
+    Raises:
+        GroupFailedError: any unexpected error, with its cluster and group.
+    """
+
+    def rows(guard: Guard) -> Iterator[ExplainedRow]:
+        given = (row for batch in batches for row in batch.to_pylist())
+        for key, of_group in groupby(given, key=lambda row: (row["cluster_id"], row["group_id"])):
+            yield from guard.compute(f"cluster {key[0]}, group {key[1]}", of_group, _explained)
+
+    with Guard(limits) as guard:
+        yield from to_batches(rows(guard), to_arrow_schema(EXPLAINED_ROWS), 2_000)
+
+
+def _explained(of_group: Iterable[Mapping[str, Any]]) -> Iterator[ExplainedRow]:
+    """Yield the generations of a group; only the events between two of them are kept, and those within ``CLOCKS_MS`` of these."""
+    events: deque[LoggedEvent] = deque()
+    waiting: deque[tuple[Mapping[str, Any] | None, Mapping[str, Any]]] = deque()
+    last: Mapping[str, Any] | None = None
+
+    def ready(until_ms: float) -> Iterator[ExplainedRow]:
+        while waiting and waiting[0][1]["at_ms"] + CLOCKS_MS < until_ms:
+            before, row = waiting.popleft()
+            around = around_of(before, row)
+            if row["is_asked"]:
+                yield _explained_row(row, around, events)
+            while events and events[0].logged_at_ms < row["at_ms"] - CLOCKS_MS:
+                events.popleft()
+
+    for row in of_group:
+        yield from ready(row["at_ms"])
+        if row["is_generation"]:
+            waiting.append((last, row))
+            last = row
+        else:
+            events.append(LoggedEvent(row["at_ms"], *(row[name] for name in EVENT_FIELDS)))
+    yield from ready(inf)
+
+
+def _explained_row(row: Mapping[str, Any], around: Around, events: Iterable[LoggedEvent]) -> ExplainedRow:
+    between = [one for one in events if around.previous_ms - CLOCKS_MS <= one.logged_at_ms <= around.observed_ms + CLOCKS_MS]
+    explanation = explain(around, between)
+    stored = row["causes"]
+    others = [FoundCause(Cause(one["cause"]), one["member_id"], CauseSource(one["source"]), one["detail"]) for one in stored or ()]
+    causes = merged(explanation.causes, others)
+    return {
+        **{name: row[name] for name in GENERATION_KEY},  # type: ignore[typeddict-item]
+        "causes": [cause._asdict() for cause in causes] if causes or stored is not None else None,
+        "rebalance_ms": explanation.rebalance_ms,
+        "assignment_ms": explanation.assignment_ms,
+    }
 
 
 def find_in_commits(batches: Iterable[pa.RecordBatch]) -> Batches:

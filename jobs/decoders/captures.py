@@ -11,6 +11,7 @@ from io import BufferedIOBase
 from pathlib import Path
 
 from jobs.decoders import text_pieces
+from jobs.decoders.coordinator_log import looks_like_coordinator_log
 from jobs.decoders.describe import find_lost_topic_names, looks_like_describe
 from jobs.decoders.dump_log import NO_PARTITION, lacks_partition, looks_like_dump, with_headings
 from jobs.decoders.folders import KNOWN_FORMAT, NO_CAPTURE, NOT_ASKED_FOR, PassedOver, files_below, readable_by_spark, refuse_table, root_of
@@ -232,6 +233,8 @@ def _text_capture(path: Path, size: int, offsets_partition: int | None, *, is_pr
             content.seek(0)
             if separator is not None:
                 capture = Capture(str(path), Source.FORMATTER_JSON, OBJECTS, size, separator=separator)
+            elif looks_like_coordinator_log(head):
+                capture = Capture(str(path), Source.COORDINATOR_LOG, LINES, size)
             elif looks_like_dump(text):
                 if offsets_partition is None and lacks_partition(text):
                     raise InputError(f"input {path}: {NO_PARTITION}")

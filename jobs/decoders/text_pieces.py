@@ -113,6 +113,30 @@ def read(path: str, piece: Piece, separator: bytes | None, *, is_gzip: bool) -> 
                 yield number, record
 
 
+def read_blocks(path: str, piece: Piece, block_bytes: int, *, is_gzip: bool) -> Iterator[bytes]:
+    """Yield the text of a piece in blocks of whole lines; a longer line is a block of its own.
+
+    Args:
+        path: a file that this machine has.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with opened(path, is_gzip=is_gzip) as content:
+        content.seek(piece.start)
+        size = None if piece.end is None else piece.end - piece.start
+        rest = b""
+        while block := content.read(block_bytes if size is None else min(block_bytes, size)):
+            size = None if size is None else size - len(block)
+            text = rest + block
+            end = _last_end(bytearray(text), len(rest), None)
+            if end:
+                yield text[:end]
+            rest = text[end:]
+        if rest:
+            yield rest
+
+
 def read_whole(path: str, *, is_gzip: bool) -> bytes:
     """Return all of a text.
 

@@ -4,7 +4,8 @@ A run stores in ``runs`` which files it has decoded, and the outcomes of their r
 outcomes are known: landed records are duplicates now, all others have the same outcome. If some of the files are missing, the others are
 decoded again, since the counts are of all files together.
 
-This works only for raw logs and topic metadata. The outcome of records from other sources depends on other records of their groups.
+This works only for raw logs, topic metadata and logs of coordinators. The outcome of records from other sources depends on other
+records of their groups.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from schemas.vocabulary import Outcome, RunStatus, Source
 
 logger = logging.getLogger(__name__)
 
-READ_ONCE = (Source.CONSUMER_OFFSETS, Source.CLUSTER_METADATA)
+READ_ONCE = (Source.CONSUMER_OFFSETS, Source.CLUSTER_METADATA, Source.COORDINATOR_LOG)
 DECODING = 1
 """A release that makes other rows from the same records increases this; then files that earlier releases read are decoded again."""
 
@@ -46,17 +47,26 @@ class KnownFiles:
 
 
 def find_known(
-    warehouse: Warehouse, digests: Mapping[Capture, bytes], cluster_ids: Iterable[str | None], retained_from: date | None
+    warehouse: Warehouse,
+    digests: Mapping[Capture, bytes],
+    cluster_ids: Iterable[str | None],
+    log_time_zone: str | None,
+    retained_from: date | None,
 ) -> KnownFiles:
     """Return which captures have to be decoded, and the outcomes of the records in the others.
 
     Args:
         digests: by capture the SHA-256 of its content.
         cluster_ids: the option that overrides the captures' own, and the name for captures without one.
+        log_time_zone: the zone of times without one in logs.
         retained_from: first month that retention keeps: older records have another outcome since then.
     """
-    context = (DECODING, CONTRACT_VERSION, retained_from, *cluster_ids)
-    keys = {capture: _key(capture, digest, context) for capture, digest in digests.items() if capture.source in READ_ONCE}
+    common = (DECODING, CONTRACT_VERSION, retained_from, *cluster_ids)
+    keys = {
+        capture: _key(capture, digest, (*common, log_time_zone) if capture.source is Source.COORDINATOR_LOG else common)
+        for capture, digest in digests.items()
+        if capture.source in READ_ONCE
+    }
     given = Counter(keys.values())
     known: Counter[str] = Counter()
     counts: Counter[str] = Counter()

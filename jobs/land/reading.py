@@ -20,7 +20,7 @@ from jobs.land.offsets_topic_source import read_offsets_topic
 from jobs.runtime.locations import address
 from jobs.workers.batches import Batches
 from schemas.snapshot import GroupSnapshot
-from schemas.staging import DECODED_ROWS, DUMPED_ROWS, PART_ROWS
+from schemas.staging import DECODED_ROWS, DUMPED_ROWS, LOGGED_ROWS, PART_ROWS
 from schemas.vocabulary import Source
 from schemas.wire.keys import COMMITTED_COLUMN
 
@@ -79,6 +79,23 @@ def decode_captures(
 
 def _decoded(undecoded: DataFrame, decode: Callable[[Batches], Batches], memory_mb: int, rows: StructType = DECODED_ROWS) -> DataFrame:
     return undecoded.mapInArrow(partial(decode_udfs.decode_within, decode=decode, memory_mb=memory_mb), rows)
+
+
+def decode_coordinator_logs(
+    spark: SparkSession, logs: tuple[Capture, ...], flag: str | None, fallback: str | None, zone: str | None, memory_mb: int
+) -> DataFrame:
+    """Return the rows of ``LOGGED_ROWS`` for the logs of coordinators, with ``cluster_id``.
+
+    Args:
+        flag, fallback, memory_mb: see ``decode_captures``.
+        zone: of times without one; None for UTC.
+    """
+    frames: list[DataFrame] = []
+    for kind, of_kind in sorted(_grouped(logs).items(), key=str):
+        cluster_id = flag or kind.cluster_id or fallback or "default"
+        decoded = _decoded(_pieces(spark, of_kind), partial(decode_udfs.decode_coordinator_logs, zone=zone), memory_mb, LOGGED_ROWS)
+        frames.append(decoded.withColumn("cluster_id", F.lit(cluster_id)))
+    return united(frames)
 
 
 def decode_log(spark: SparkSession, reading: Reading, memory_mb: int) -> DataFrame:

@@ -1,4 +1,5 @@
-"""Landing: captures and live clusters -> ``group_records``, the snapshots of subscriptions, topics and offsets, ``quarantine``.
+"""Landing: captures and live clusters -> ``group_records``, the snapshots of subscriptions, topics and offsets, ``group_events``,
+``quarantine``.
 
 Every input record has exactly one outcome: landed, duplicate, skipped or quarantined; the run stops if a record has none. A second run on
 the same input adds nothing: a record is identified by its cluster and its place in the log, topic metadata by its topic and time.
@@ -32,6 +33,7 @@ from jobs.land.deduplication import (
     time_column,
 )
 from jobs.land.formatter_order import order_formatter_records
+from jobs.land.group_events import LoggedEvents, land_events, warn_of_zone
 from jobs.land.group_history import Landed, freshly_recorded_groups, group_history, groups_named_by
 from jobs.land.known_files import counts_to_note, find_known
 from jobs.land.reading import decode_captures, decode_log, decode_look, united
@@ -129,17 +131,26 @@ def _count(resolved: DataFrame) -> Tally:
 def run(context: RunContext) -> StageResult:
     """Land the captures of a run; tables without new rows are not touched."""
     cluster_ids = (context.cluster_id_flag, context.settings.cluster_id)
-    known = find_known(context.warehouse, context.digests, cluster_ids, context.before.retained_from)
+    zone = context.settings.log_time_zone
+    known = find_known(context.warehouse, context.digests, cluster_ids, zone, context.before.retained_from)
     context = replace(context, captures=known.unread)
     counts = Counter(dict.fromkeys(("read", *map(str, Outcome)), 0))
     counts.update(known.counts)
     if known.unread and not context.as_new_cluster:
         check_names(context)
-    if not known.unread and context.live is None:
-        return StageResult(context.state, counts)
+    logs = tuple(capture for capture in known.unread if capture.source is Source.COORDINATOR_LOG)
+    context = replace(context, captures=tuple(capture for capture in known.unread if capture not in logs))
+    events = land_events(context, logs)
+    counts.update(events.counts)
+    if not context.captures and context.live is None:
+        check_appended(events.changes, apply_changes(context.warehouse, events.changes))
+        warn_of_zone(context)
+        return StageResult(context.state, counts, files=known.keys, file_counts=counts_to_note(events.counts))
     decoded, positions = _decoded(context)
     decision = decide(context, ChangedTables(context.warehouse), decoded)
-    _apply(context, decision)
+    _apply(context, decision, events)
+    if logs:
+        warn_of_zone(context)
     tally = decision.tally
     counts.update(tally.counts)
     # The first run that has read a log's first record stays in origins.
@@ -150,7 +161,7 @@ def run(context: RunContext) -> StageResult:
         return StageResult(state, counts, files=None)
     if context.live is not None:
         return StageResult(state, counts)
-    return StageResult(state, counts, files=known.keys, file_counts=counts_to_note(tally.counts))
+    return StageResult(state, counts, files=known.keys, file_counts=counts_to_note({**tally.counts, **events.counts}))
 
 
 @dataclass(frozen=True)
@@ -205,14 +216,15 @@ def decide(context: RunContext, tables: ChangedTables, decoded: DataFrame) -> De
     return Decision(tables.after(history.changes).changes, tally, history.landed_count, until)
 
 
-def _apply(context: RunContext, decision: Decision) -> None:
+def _apply(context: RunContext, decision: Decision, events: LoggedEvents) -> None:
     """Change the tables, and check that each new row was written.
 
     Raises:
         CountsDoNotBalanceError: a row was not written.
     """
-    applied = apply_changes(context.warehouse, decision.changes)
-    check_appended(decision.changes, applied)
+    changes = (*decision.changes, *events.changes)
+    applied = apply_changes(context.warehouse, changes)
+    check_appended(changes, applied)
     landed = decision.snapshot_count
     if landed is None:
         landed = context.warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(~is_folded()).count()

@@ -15,17 +15,17 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs.decoders import cluster_metadata, consumer_offsets, describe_rows, dump_log, formatter_json, snapshot_lines
+from jobs.decoders import cluster_metadata, consumer_offsets, coordinator_log, describe_rows, dump_log, formatter_json, snapshot_lines
 from jobs.decoders.consumer_group_replay import Record, fold
-from jobs.decoders.decoded import Row
+from jobs.decoders.decoded import Row, micros, quarantined
 from jobs.decoders.formatter_merge import ADRIFT, Event, UnalignableError, align, positions
 from jobs.decoders.offset_commit_columns import RAW_COLUMNS, split_commits
-from jobs.decoders.text_pieces import Piece, read, read_whole
+from jobs.decoders.text_pieces import Piece, read, read_blocks, read_whole
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import DecodingFailedError, Guard, WorkerLimits, limited_memory, out_of_memory
-from schemas.row_types import AlignedRow, DecodedRow, FoldedRow
-from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, DUMPED_ROWS, FOLDED_ROWS, PART_ROWS
-from schemas.vocabulary import PlacedBy, Source
+from schemas.row_types import AlignedRow, DecodedRow, FoldedRow, GroupEventRow, LoggedRow, RefusedLineRow
+from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, DUMPED_ROWS, EVENT_COLUMNS, FOLDED_ROWS, LOGGED_ROWS, PART_ROWS, REFUSED_COLUMNS
+from schemas.vocabulary import Outcome, PlacedBy, Source
 
 _DECODED = to_arrow_schema(DECODED_ROWS)
 CHUNK_ROWS, CHUNK_BYTES = 50_000, 32 << 20
@@ -124,9 +124,11 @@ def _records_of(row: Row, separator: bytes | None) -> Iterator[tuple[int, bytes]
     try:
         yield from read(row["path"], Piece(row["start"], row["end"], row["number"]), separator, is_gzip=row["is_gzip"])
     except (OSError, EOFError, zlib.error) as error:
-        raise DecodingFailedError(
-            f"input {row['path']}: cannot be read by a worker ({error}); give all executors the files that the driver has"
-        ) from error
+        raise _unreadable(row["path"], error) from error
+
+
+def _unreadable(path: str, error: Exception) -> DecodingFailedError:
+    return DecodingFailedError(f"input {path}: cannot be read by a worker ({error}); give all executors the files that the driver has")
 
 
 def decode_live_look(batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -192,6 +194,42 @@ def decode_dumped_lines(batches: Batches) -> Batches:
             yield from reader.rows(_records_of(piece, None), piece["name"])
 
     return to_batches(rows(), to_arrow_schema(DUMPED_ROWS), 2_000)
+
+
+def decode_coordinator_logs(batches: Batches, zone: str | None) -> Batches:
+    """Decode the logs of coordinators; equal lines have one row each. Lines that are neither events nor refused are only counted."""
+    schema = to_arrow_schema(LOGGED_ROWS)
+    for piece in (row for batch in batches for row in batch.to_pylist()):
+        for text in _texts_of(piece):
+            yield from to_batches(_logged_rows(piece["name"], coordinator_log.decode_piece(text, zone)), schema, 5_000)
+
+
+def _texts_of(piece: Row) -> Iterator[bytes]:
+    """Yield a piece in parts of whole lines.
+
+    Raises:
+        DecodingFailedError: this machine cannot read a file that the driver could read.
+    """
+    try:
+        yield from read_blocks(piece["path"], Piece(piece["start"], piece["end"], piece["number"]), TEXT_BYTES, is_gzip=piece["is_gzip"])
+    except (OSError, EOFError, zlib.error) as error:
+        raise _unreadable(piece["path"], error) from error
+
+
+def _logged_rows(part: str, log: coordinator_log.DecodedLog) -> Iterator[LoggedRow]:
+    for line in log.rows:
+        event: GroupEventRow = {name: line[name] for name in EVENT_COLUMNS if name != "logged_at"}  # type: ignore[assignment, literal-required]
+        event["logged_at"] = micros(line["logged_at_ms"])
+        yield {"part": part, "outcome": Outcome.LANDED.value, "kind": "event", "line_count": 1, "event": event}
+    for _, reason, detail, payload in log.refused:
+        refused = quarantined(reason, reason, detail, payload)
+        row: RefusedLineRow = {name: refused[name] for name in REFUSED_COLUMNS}  # type: ignore[assignment, literal-required]
+        yield {"part": part, "outcome": refused["outcome"], "kind": reason, "line_count": 1, "refused": row}
+    counts: list[tuple[str | None, str | None, int]] = [(Outcome.SKIPPED.value, kind, count) for kind, count in log.skipped.items()]
+    counts += [(Outcome.SKIPPED.value, "too_long", log.too_long), (None, None, log.other_lines)]
+    for outcome, kind, count in counts:
+        if count:
+            yield {"part": part, "outcome": outcome, "kind": kind, "line_count": count}
 
 
 LINE_DECODERS: dict[Source, Callable[[Batches], Batches]] = {

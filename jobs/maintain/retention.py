@@ -40,12 +40,13 @@ from schemas.tables import (
     FINDINGS,
     GENERATION_AUDITS,
     GENERATION_TOPICS,
+    GROUP_EVENTS,
     GROUP_RECORDS,
     GROUP_STATES,
     MOVEMENTS,
     OFFSET_SNAPSHOTS,
-    OPTIONAL_TABLES,
     QUARANTINE,
+    REHEARSED_TABLES,
     RUNS,
     SOLUTIONS,
     SUBSCRIPTION_SNAPSHOTS,
@@ -211,7 +212,10 @@ def drop_history(context: RunContext) -> tuple[RunState, dict[str, int]]:
         looks = kept_looks(warehouse.read(TOPIC_SNAPSHOTS.name), warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), month)
         is_kept = f"t.topic = '{OFFSETS_TOPIC}' AND t.observed_at <=> d.offsets_look_at"
         drop(TOPIC_SNAPSHOTS, looks, ("cluster_id",), f"t.observed_at < d.needed_from AND NOT ({is_kept}) AND {is_old}")
-    for spec in (QUARANTINE, *(spec for name, spec in OPTIONAL_TABLES.items() if name in warehouse.table_names)):
+    if _reaches_before(month, GROUP_EVENTS, warehouse):
+        clusters = warehouse.read(GROUP_EVENTS.name).select("cluster_id").distinct()
+        drop(GROUP_EVENTS, clusters, ("cluster_id",), is_old)
+    for spec in (QUARANTINE, *REHEARSED_TABLES.values()):
         if not warehouse.is_empty(spec.name):
             runs = warehouse.read(RUNS.name).where(F.col("finished_at") < F.lit(month)).select("run_sequence")
             drop(spec, runs, ("run_sequence",), "TRUE")
@@ -219,4 +223,4 @@ def drop_history(context: RunContext) -> tuple[RunState, dict[str, int]]:
 
 
 def _reaches_before(month: date, spec: TableSpec, warehouse: Warehouse) -> bool:
-    return not warehouse.read(spec.name).where(F.col("observed_month") < F.lit(month)).isEmpty()
+    return not warehouse.is_empty(spec.name) and not warehouse.read(spec.name).where(F.col("observed_month") < F.lit(month)).isEmpty()

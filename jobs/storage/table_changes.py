@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.runtime.errors import CountsDoNotBalanceError
-from schemas.tables import SUBSCRIPTION_SNAPSHOTS, TABLES
+from schemas.tables import ALL_TABLES, SUBSCRIPTION_SNAPSHOTS
 
-ORDER = (SUBSCRIPTION_SNAPSHOTS.name, *(name for name in TABLES if name != SUBSCRIPTION_SNAPSHOTS.name))
+ORDER = (SUBSCRIPTION_SNAPSHOTS.name, *(name for name in ALL_TABLES if name != SUBSCRIPTION_SNAPSHOTS.name))
 """The tables in the order in which they are changed.
 
 Snapshots are computed from the other landed tables, and new rows are compared with quarantine. Outside a local folder a frame reads the
@@ -110,7 +110,7 @@ def _appended(changes: Sequence[TableChange]) -> DataFrame | None:
     together: DataFrame | None = None
     for number, change in enumerate(changes):
         if change.append is not None:
-            rows = _without(change.append.select(*TABLES[change.table].schema.names), changes[number + 1 :])
+            rows = _without(change.append.select(*ALL_TABLES[change.table].schema.names), changes[number + 1 :])
             together = rows if together is None else together.unionByName(rows)
     return together
 

@@ -112,8 +112,8 @@ class Warehouse(CommitGuard):
         return newest
 
     def is_empty(self, name: str) -> bool:
-        """Return True when nothing was ever written to a table; costs no Spark job on a local file system."""
-        return self.version(name) == 0
+        """Return True when nothing was ever written to a table, or it does not exist; costs no Spark job on a local file system."""
+        return name not in self.table_names or self.version(name) == 0
 
     def newest_run(self, status: RunStatus | None = None) -> Row | None:
         """Return the newest row of ``runs``, or the newest with a status; None if there is none.

@@ -27,7 +27,7 @@ from schemas.staging import PLAYED_ROWS
 from schemas.tables import (
     GENERATION_AUDITS,
     GENERATION_TOPICS,
-    OPTIONAL_TABLES,
+    REHEARSED_TABLES,
     SCENARIO_ASSIGNMENTS,
     SCENARIO_AUDITS,
     SCENARIOS,
@@ -35,7 +35,7 @@ from schemas.tables import (
 )
 from schemas.vocabulary import Basis
 
-TABLES_WRITTEN = tuple(OPTIONAL_TABLES)
+TABLES_WRITTEN = tuple(REHEARSED_TABLES)
 """The tables that the first such run creates."""
 
 

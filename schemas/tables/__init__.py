@@ -41,6 +41,7 @@ from schemas.tables.landed import (
 from schemas.tables.landed import (
     TOPIC_SNAPSHOTS as TOPIC_SNAPSHOTS,
 )
+from schemas.tables.logged import GROUP_EVENTS as GROUP_EVENTS
 from schemas.tables.published import GATE_RESULTS as GATE_RESULTS
 from schemas.tables.published import RUNS as RUNS
 from schemas.tables.rehearsed import SCENARIO_ASSIGNMENTS as SCENARIO_ASSIGNMENTS
@@ -67,7 +68,10 @@ TABLES: dict[str, TableSpec] = {
 }
 """The tables of every warehouse, in the order in which a run writes them. ``runs`` is last, because its row publishes the run."""
 
-OPTIONAL_TABLES: dict[str, TableSpec] = {spec.name: spec for spec in (SCENARIOS, SCENARIO_AUDITS, SCENARIO_ASSIGNMENTS)}
+REHEARSED_TABLES: dict[str, TableSpec] = {spec.name: spec for spec in (SCENARIOS, SCENARIO_AUDITS, SCENARIO_ASSIGNMENTS)}
+"""The tables that ``what-if --save`` writes."""
+
+OPTIONAL_TABLES: dict[str, TableSpec] = {GROUP_EVENTS.name: GROUP_EVENTS, **REHEARSED_TABLES}
 """Tables that exist from the first run that writes them. The newest row of ``runs`` names those of a warehouse."""
 
 ALL_TABLES = {**OPTIONAL_TABLES, **TABLES}

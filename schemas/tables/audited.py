@@ -30,7 +30,10 @@ from schemas.tables.columns import (
     TOPICS_HASH,
     TableSpec,
     column,
+    plain,
 )
+
+CAUSES = ArrayType(plain(cause=STRING, member_id=STRING, source=STRING, detail=STRING))
 
 MOVEMENTS = TableSpec(
     "movements",
@@ -190,6 +193,18 @@ GENERATION_AUDITS = TableSpec(
             BATCHED_EPOCH_COUNT,
             EPOCH_AT,
             IS_SUPERSEDED,
+            column(
+                "causes",
+                CAUSES,
+                "observed rows: why the generation came about. The source is log, records, or inferred (only likely). Null if triggers are",
+            ),
+            column("rebalance_ms", BIGINT, "observed rows: from the beginning of the rebalance until all members were in; from logs"),
+            column(
+                "assignment_ms",
+                BIGINT,
+                "observed rows: from there until the leader's assignment came, or how long the broker's assignor ran; from logs",
+            ),
+            column("reconciled_ms", BIGINT, "observed rows: from the group epoch until the last member had its target"),
             RUN,
         ]
     ),

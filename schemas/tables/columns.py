@@ -41,6 +41,7 @@ class TableSpec:
         schema: all columns, key and ``run_sequence`` first.
         partitioning: ``("observed_month",)`` for facts, else empty.
         former: former name of a column -> its name. Both are stored with the same values until release 1.0.
+        created_by: the kind of run that creates the table; empty if every warehouse has it.
     """
 
     name: str
@@ -49,6 +50,7 @@ class TableSpec:
     schema: StructType
     partitioning: tuple[str, ...] = field(default=())
     former: Mapping[str, str] = field(default_factory=dict)
+    created_by: str = ""
 
     @property
     def skipping_columns(self) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ SCENARIOS = TableSpec(
             RUN,
         ]
     ),
+    created_by="`what-if --save`",
 )
 
 _MEASURED = (
@@ -83,6 +84,7 @@ SCENARIO_AUDITS = TableSpec(
             RUN,
         ]
     ),
+    created_by="`what-if --save`",
 )
 
 SCENARIO_ASSIGNMENTS = TableSpec(
@@ -100,4 +102,5 @@ SCENARIO_ASSIGNMENTS = TableSpec(
             RUN,
         ]
     ),
+    created_by="`what-if --save`",
 )

@@ -37,7 +37,7 @@ class Runs:
 
     def run(self, *names: str, retained_from: date | None = None, flag: str | None = None) -> tuple[list[str], dict[str, int]]:
         """Return the names of the files that are decoded, each of one record, and the counts of all."""
-        known = find_known(SimpleNamespace(), digests(*names), (flag, None), retained_from)
+        known = find_known(SimpleNamespace(), digests(*names), (flag, None), None, retained_from)
         count = len(known.unread)
         found = {"read": count, "landed": count, "consumer-offsets.read": count, "consumer-offsets.landed": count}
         if known.keys:
@@ -86,12 +86,12 @@ def test_file_is_unknown_to_a_release_with_other_decoding(runs: Runs, monkeypatc
     assert runs.run("a")[0] == ["a"]
 
 
-def test_only_raw_logs_and_cluster_metadata_can_be_known_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_raw_logs_metadata_and_logs_of_coordinators_can_be_known_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_files, "_batches", lambda warehouse, keys: [])
     given_files = {capture(str(source), source): b"" for source in Source}
-    known = find_known(SimpleNamespace(), given_files, (), None)
+    known = find_known(SimpleNamespace(), given_files, (), None, None)
     assert known.unread == tuple(given_files)
-    assert len(known.keys) == len(set(known.keys)) == 2
+    assert len(known.keys) == len(set(known.keys)) == 3
 
 
 def test_noted_counts_are_those_of_sources_that_can_be_known() -> None:

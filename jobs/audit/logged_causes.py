@@ -1,0 +1,97 @@
+"""Causes and durations in coordinators' logs -> the audits of the generations that they are about.
+
+A log may land before or after the records of its groups. So each run reads the events that are new since the last one, and the audits that
+it has written itself. It looks at the generations of these groups from the first of both on, and changes the audits that have other causes.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.audit import udfs as audit_udfs
+from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS
+from jobs.audit.load_imbalance import AUDIT_KEY
+from jobs.context import RunContext
+from jobs.workers.packing import spread_groups
+from schemas.keys import GENERATION_KEY, GROUP_KEY
+from schemas.staging import EXPLAINED_ROWS
+from schemas.tables import GENERATION_AUDITS, GROUP_EVENTS, SUBSCRIPTION_SNAPSHOTS
+from schemas.vocabulary import Basis
+
+logger = logging.getLogger(__name__)
+
+READ_HERE = f"{GROUP_EVENTS.name} for {GENERATION_AUDITS.name}"
+"""The name under which ``runs.consumed`` records how far events were used."""
+EXPLAINED = ("causes", "rebalance_ms", "assignment_ms")
+_CLOCKS = timedelta(milliseconds=CLOCKS_MS)
+
+
+def refresh(context: RunContext) -> None:
+    """Update audits by the events of their groups."""
+    warehouse, spec = context.warehouse, GENERATION_AUDITS
+    if warehouse.is_empty(GROUP_EVENTS.name) or warehouse.is_empty(spec.name):
+        return
+    audits = warehouse.read(spec.name).where(F.col("basis") == str(Basis.OBSERVED))
+    events = warehouse.read(GROUP_EVENTS.name)
+    groups = warehouse.materialize("explained_groups", _groups(context, audits, events))
+    rows = _rows(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), audits, events, groups)
+    explain = partial(audit_udfs.explain_generations, limits=context.worker_limits)
+    found = spread_groups(rows).sortWithinPartitions(*GROUP_KEY, "at_ms", "is_generation", "position").mapInArrow(explain, EXPLAINED_ROWS)
+    found = found.select(*GENERATION_KEY, *[F.col(name).alias(f"found_{name}") for name in EXPLAINED])
+    joined = audits.join(found, list(GENERATION_KEY))
+    differs = F.lit(False)
+    for name in EXPLAINED:
+        differs = differs | ~F.col(name).eqNullSafe(F.col(f"found_{name}"))
+    now = {name: F.col(f"found_{name}") for name in EXPLAINED}
+    changed = warehouse.materialize(
+        "explained", joined.where(differs).withColumns({**now, **context.run_columns}).select(*spec.schema.names)
+    )
+    if changed.isEmpty():
+        return
+    count = warehouse.delete(spec.name, changed.select(*AUDIT_KEY), AUDIT_KEY)
+    warehouse.append(spec.name, changed)
+    logger.info("%d generations have causes or durations from coordinators' logs", count)
+
+
+def _groups(context: RunContext, audits: DataFrame, events: DataFrame) -> DataFrame:
+    """Return the groups to look at, with the time from which on: (cluster_id, group_id, ``from_time``)."""
+    consumed = context.state.consumed.get(READ_HERE, 0)
+    fresh = events.where(F.col("run_sequence") > consumed).groupBy(*GROUP_KEY).agg(F.min("logged_at").alias("from_time"))
+    audited = audits.where(F.col("run_sequence") == context.run_sequence).groupBy(*GROUP_KEY).agg(F.min("observed_at").alias("from_time"))
+    known = events.select(*GROUP_KEY).distinct()
+    both = fresh.unionByName(audited.join(known, list(GROUP_KEY), "left_semi"))
+    return both.groupBy(*GROUP_KEY).agg((F.min("from_time") - F.lit(_CLOCKS)).alias("from_time"))
+
+
+def _rows(snapshots: DataFrame, audits: DataFrame, events: DataFrame, groups: DataFrame) -> DataFrame:
+    """Return the events and the generations of groups. ``is_asked`` marks the generations to explain.
+
+    The last generation before ``from_time`` is among them, since the next one is compared with it.
+    """
+    named = snapshots.join(groups, list(GROUP_KEY))
+    is_before = F.col("observed_at") < F.col("from_time")
+    first = named.groupBy(*GROUP_KEY, "from_time").agg(
+        F.coalesce(F.max(F.when(is_before, F.col("position"))), F.min("position")).alias("first_position"),
+        F.coalesce(F.max(F.when(is_before, F.col("observed_at"))), F.min("from_time")).alias("events_from"),
+    )
+    kept = snapshots.join(first, list(GROUP_KEY)).where(F.col("position") >= F.col("first_position"))
+    generations = kept.select(
+        *GENERATION_KEY,
+        F.unix_millis("observed_at").alias("at_ms"),
+        F.lit(1).alias("is_generation"),
+        (F.col("observed_at") >= F.col("from_time")).alias("is_asked"),
+        "generation",
+        F.col("members")["member_id"].alias("member_ids"),
+        F.col("members")["group_instance_id"].alias("instance_ids"),
+    ).join(audits.select(*GENERATION_KEY, "causes"), list(GENERATION_KEY), "left")
+    logged = (
+        events.join(first, list(GROUP_KEY))
+        .where(F.col("logged_at") >= F.col("events_from") - F.lit(_CLOCKS))
+        .select(*GROUP_KEY, F.unix_millis("logged_at").alias("at_ms"), F.lit(0).alias("is_generation"), *EVENT_FIELDS)
+    )
+    return generations.unionByName(logged, allowMissingColumns=True)

@@ -1,0 +1,185 @@
+"""Logs of coordinators land, and generations get the causes that they name, whatever lands first and however the logs are cut."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders.tables import assert_equal_warehouses, content, rows
+
+RECORDED = Path(__file__).resolve().parents[1] / "golden" / "coordinator_log"
+LOGS = sorted(RECORDED.glob("broker-*.log.gz"))
+RECORDS = RECORDED / "consumer_offsets.parquet"
+Make = Callable[..., int]
+COMPARED = ("group_events", "generation_audits", "quarantine")
+
+CLOSED_BY = {"java": "closed", "franz": "closed", "rdk": "left", "kp": "left", "sarama": "left", "js": "left"}
+"""Client library -> what a coordinator logs when a classic member closes: only Java since 3.2 and franz-go give a reason."""
+
+
+CLOSES = {
+    ("java", "closed"): 111,
+    ("java", "left"): 11,
+    ("java", ""): 11,
+    ("franz", "closed"): 17,
+    ("kp", "left"): 13,
+    ("rdk", "left"): 12,
+    ("sarama", "left"): 12,
+    ("js", "left"): 4,
+    ("without a generation", "java"): 4,
+    ("without a generation", "kp"): 1,
+}
+"""How often clients close in the recording, and with which words; static members have none of them."""
+
+
+@pytest.fixture(scope="module")
+def recorded(make_tables: Make, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cluster with its logs, in one run."""
+    warehouse = tmp_path_factory.mktemp("recorded") / "w"
+    assert make_tables("run", "--warehouse", warehouse, "--input", RECORDS, *LOGS, "--strategies", "range") == 0
+    return warehouse
+
+
+def pieces(seed: int) -> list[bytes]:
+    """Return the lines of all logs in 20 pieces in random order; a tenth of the lines is in the piece before too."""
+    pieces: list[bytes] = []
+    for log in LOGS:
+        lines = gzip.decompress(log.read_bytes()).splitlines(keepends=True)
+        size = -(-len(lines) // 7)
+        cut = [lines[start : start + size + size // 10] for start in range(0, len(lines), size)]
+        pieces += map(b"".join, cut)
+    random.Random(seed).shuffle(pieces)
+    return pieces
+
+
+def test_pieces_before_and_after_the_records_make_equal_tables(recorded: Path, make_tables: Make, tmp_path: Path) -> None:
+    """An equal line of two pieces is one event; two equal lines of one millisecond and one piece are two."""
+    for number, piece in enumerate(pieces(1)):
+        folder = tmp_path / ("before" if number % 2 else "after")
+        folder.mkdir(exist_ok=True)
+        (folder / f"server.log.{number}").write_bytes(piece)
+    for inputs in (tmp_path / "before", RECORDS, tmp_path / "after"):
+        arguments = ("--warehouse", tmp_path / "w", "--input", inputs, "--strategies", "range", "--cluster-id", "default")
+        assert make_tables("run", *arguments) == 0
+    assert_equal_warehouses(tmp_path / "w", recorded, COMPARED)
+    before = content(tmp_path / "w", "group_events")
+    again = ("--warehouse", tmp_path / "w", "--input", *LOGS, "--cluster-id", "default")
+    assert make_tables("land", *again) == 0
+    assert content(tmp_path / "w", "group_events") == before
+    counts = dict(max(rows(tmp_path / "w", "runs"), key=lambda row: row["run_sequence"])["input_counts"])
+    assert counts["coordinator-log.duplicate"] == len(before) and "coordinator-log.landed" not in counts
+
+
+def moment(ms: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=ms)
+
+
+class Recorded:
+    """What was done to clients, and the causes of the generations that followed."""
+
+    def __init__(self, warehouse: Path) -> None:
+        self.actions = [json.loads(line) for line in gzip.open(RECORDED / "timeline.jsonl.gz")]
+        self.kinds = {(one["group"], one.get("client_id")): one["client"] for one in self.actions if one["action"] == "start"}
+        snapshots = sorted(rows(warehouse, "subscription_snapshots"), key=lambda row: row["position"])
+        self.members = {(row["group_id"], member["member_id"]): (row, member) for row in snapshots for member in row["members"]}
+        audits = [row for row in rows(warehouse, "generation_audits") if row["basis"] == "observed"]
+        self.audits = sorted(audits, key=lambda row: row["position"])
+
+    def after(self, action: dict[str, Any], within_s: float = 15) -> list[tuple[str, str, bool]]:
+        """Return cause, source and whether the member is static, of each departure of the client after an action."""
+        start, found = moment(action["ts_ms"]), []
+        for audit in self.audits:
+            if audit["group_id"] != action["group"] or not start <= audit["observed_at"] <= start + timedelta(seconds=within_s):
+                continue
+            for cause in audit["causes"] or ():
+                _, member = self.members.get((audit["group_id"], cause["member_id"]), (None, None))
+                if member is not None and member["client_id"] == action["client_id"] and cause["cause"] not in ("joined", "hand_over"):
+                    found.append((cause["cause"], cause["source"], member["group_instance_id"] is not None))
+        return found
+
+
+@pytest.fixture(scope="module")
+def cluster(recorded: Path) -> Recorded:
+    return Recorded(recorded)
+
+
+def test_each_stall_kill_unsubscribe_and_removal_has_its_word(cluster: Recorded) -> None:
+    expected = {"kill_process": "session_expired", "stall": "poll_timeout", "unsubscribe": "unsubscribed"}
+    seen: Counter[str] = Counter()
+    for action in cluster.actions:
+        if action["action"] in expected:
+            seen[action["action"]] += 1
+            assert (expected[action["action"]], "log") in {one[:2] for one in cluster.after(action, within_s=60)}, action
+    assert seen == {"kill_process": 4, "stall": 6, "unsubscribe": 1}
+    (removal,) = [one for one in cluster.actions if one["action"] == "remove_members"]
+    removed = [
+        cause["cause"]
+        for audit in cluster.audits
+        if audit["group_id"] == removal["group"] and 0 <= (audit["observed_at"] - moment(removal["ts_ms"])).total_seconds() < 5
+        for cause in audit["causes"]
+    ]
+    assert removed == ["removed_by_admin"]
+    (enforced,) = [one for one in cluster.actions if one["action"] == "enforce"]
+    assert cluster.after(enforced, within_s=2) == [("enforced", "log", False)]
+
+
+def test_each_close_has_the_word_of_its_client_and_protocol(cluster: Recorded) -> None:
+    """Members of the consumer protocol close without a reason. Static members stay, until their session expires."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for action in cluster.actions:
+        if action["action"] != "close":
+            continue
+        kind = cluster.kinds[action["group"], action["client_id"]]
+        types = {
+            row["group_type"]
+            for (group_id, _), (row, member) in cluster.members.items()
+            if group_id == action["group"] and member["client_id"] == action["client_id"]
+        }
+        found = cluster.after(action)
+        if not types or not found:
+            seen["without a generation", kind] += 1
+            continue
+        words = {word for word, _, is_static in found if not is_static}
+        allowed = {CLOSED_BY[kind]} | ({"left"} if "consumer" in types else set())
+        assert words <= allowed, (action, found)
+        seen[kind, ",".join(sorted(words))] += 1
+    assert seen == CLOSES
+
+
+def test_no_cause_of_the_log_is_without_its_line(recorded: Path, cluster: Recorded) -> None:
+    """Each member that the log makes leave is in no later generation."""
+    last = {}
+    for row in sorted(rows(recorded, "subscription_snapshots"), key=lambda row: row["position"]):
+        for member in row["members"]:
+            last[row["group_id"], member["member_id"]] = row["position"]
+    gone = {"closed", "left", "poll_timeout", "unsubscribed", "session_expired", "removed_by_admin"}
+    checked = 0
+    for audit in cluster.audits:
+        for cause in audit["causes"] or ():
+            if cause["source"] == "log" and cause["cause"] in gone:
+                checked += 1
+                assert last[audit["group_id"], cause["member_id"]] < audit["position"], (audit["group_id"], cause)
+    assert checked > 150
+
+
+def test_log_in_another_zone_gives_no_wrong_cause_and_a_warning(
+    recorded: Path, make_tables: Make, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its times are five and a half hours off, so that all lines are outside their generations."""
+    arguments = ("--warehouse", tmp_path / "w", "--input", RECORDS, *LOGS, "--strategies", "range", "--log-time-zone", "Asia/Kolkata")
+    assert make_tables("run", *arguments) == 0
+    warnings = [line for line in capfd.readouterr().err.splitlines() if "Nothing was shifted" in line]
+    assert len(warnings) == 3 and all("-330 minutes" in text and text.endswith("a zone that is UTC+00:00") for text in warnings)
+    right = {(row["group_id"], row["position"]): row["causes"] for row in rows(recorded, "generation_audits") if row["basis"] == "observed"}
+    for row in rows(tmp_path / "w", "generation_audits"):
+        if row["basis"] == "observed":
+            logged = [cause for cause in row["causes"] or () if cause["source"] == "log"]
+            assert all(cause in right[row["group_id"], row["position"]] for cause in logged)

@@ -1,0 +1,202 @@
+"""Which lines of a coordinator's log are causes of a generation, and which are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assignors.audit.triggers import Evidence, Participant, Trigger
+from jobs.audit.causes import Around, FoundCause, LoggedEvent, around_of, explain, merged, recorded_causes
+from schemas.vocabulary import Cause, CauseSource
+
+LOG, RECORDS = CauseSource.LOG, CauseSource.RECORDS
+
+
+def around(before: str, after: str, generations: tuple[int, int] = (4, 5), **changes: Any) -> Around:
+    """Return two generations of members that are letters, recorded at 100 s and 200 s."""
+    return Around(100_000, 200_000, *generations, frozenset(before), frozenset(after), **changes)
+
+
+def line(event: str, at_s: float = 199, **fields: Any) -> LoggedEvent:
+    return LoggedEvent(int(at_s * 1000), event, **fields)
+
+
+def started(kind: str, at_s: float = 198, generation: int = 4, **fields: Any) -> LoggedEvent:
+    return line("rebalance_started", at_s, generation=generation, reason_kind=kind, **fields)
+
+
+def causes(given: Around, *events: LoggedEvent) -> list[tuple[str, str | None]]:
+    found = explain(given, events).causes
+    assert all(cause.source is LOG for cause in found)
+    return [(cause.cause.value, cause.member_id) for cause in found]
+
+
+@pytest.mark.parametrize(
+    ("client_reason", "word"),
+    [
+        ("the consumer is being closed", "closed"),
+        ("the consumer unsubscribed from all topics", "unsubscribed"),
+        ("consumer poll timeout has expired.", "poll_timeout"),
+        ("member was removed by an admin", "removed_by_admin"),
+        ("member was removed by an admin: moved to another node", "removed_by_admin"),
+        ("client leaving group per normal operation", "closed"),
+        ("not provided", "left"),
+        (None, "left"),
+        ("the consumer is being closed by a friend", "left"),
+    ],
+)
+def test_member_that_left_has_the_word_of_its_reason(client_reason: str | None, word: str) -> None:
+    assert causes(around("ab", "a"), line("member_left", member_id="b", client_reason=client_reason)) == [(word, "b")]
+
+
+@pytest.mark.parametrize(
+    ("client_reason", "word"),
+    [
+        ("need to revoke partitions and re-join", "hand_over"),
+        ("after revoking what we lost from a rebalance", "hand_over"),
+        ("subscription has changed", "subscription_changed"),
+        ("cached metadata has changed", "metadata_changed"),
+        ("rebalance enforced by user", "enforced"),
+        ("scaling out for the sale", "enforced"),
+        ("group is already rebalancing", "leader_rejoined"),
+        ("rebalance failed due to UnknownMemberIdException", "leader_rejoined"),
+        ("not provided", "leader_rejoined"),
+        (None, "leader_rejoined"),
+    ],
+)
+def test_leader_that_joins_again_has_the_word_of_its_reason(client_reason: str | None, word: str) -> None:
+    event = started("leader_rejoined", reason_member_id="a", client_reason=client_reason)
+    assert causes(around("ab", "ab"), event) == [(word, "a")]
+
+
+@pytest.mark.parametrize(
+    ("event", "word"),
+    [
+        (line("member_expired", member_id="b"), "session_expired"),
+        (line("member_fenced", member_id="b", reason_kind="session_expired"), "session_expired"),
+        (line("member_fenced", member_id="b", reason_kind="rebalance_timed_out"), "epoch_timeout"),
+        (line("member_fenced", member_id="b", reason_kind="join_timed_out"), "rebalance_timeout"),
+        (line("member_fenced", member_id="b", reason_kind="other"), "fenced"),
+        (line("joiners_removed", member_ids=["b", "z"]), "rebalance_timeout"),
+        (line("sync_timed_out", member_ids=["b"]), "sync_timeout"),
+        (started("heartbeat_expired", reason_member_id="b"), "session_expired"),
+        (started("sync_expired", reason_member_id="b", member_ids=["b"]), "sync_timeout"),
+    ],
+)
+def test_member_that_was_removed_has_the_word_of_the_coordinator(event: LoggedEvent, word: str) -> None:
+    assert causes(around("ab", "a"), event) == [(word, "b")]
+
+
+def test_departure_has_one_cause_and_the_line_with_the_reason_wins() -> None:
+    start = started("left", reason_member_id="b", member_ids=["b"])
+    left = line("member_left", member_id="b", client_reason="consumer poll timeout has expired.")
+    assert causes(around("ab", "a"), start, left) == causes(around("ab", "a"), left, start) == [("poll_timeout", "b")]
+
+
+def test_member_that_stays_did_not_leave() -> None:
+    """Such a line is of another generation, or of another group with this name."""
+    assert causes(around("ab", "ab"), line("member_left", member_id="b"), started("leader_rejoined", reason_member_id="a")) == [
+        ("leader_rejoined", "a")
+    ]
+
+
+def test_lines_of_another_group_with_the_same_name_give_nothing() -> None:
+    given = explain(around("ab", "a"), (started("left", reason_member_id="x"), line("stabilized", generation=5)))
+    assert given == explain(around("ab", "a"), ())
+
+
+def test_rebalance_of_another_generation_is_no_cause() -> None:
+    for generation in (3, 5, None):
+        event = line("rebalance_started", generation=generation, reason_kind="leader_rejoined", reason_member_id="a")
+        assert causes(around("ab", "ab"), event) == []
+
+
+def test_rebalances_of_generations_without_a_record_count_for_the_next_one() -> None:
+    events = (started("joined", generation=4, reason_member_id="b"), started("leader_rejoined", generation=5, reason_member_id="a"))
+    assert causes(around("a", "ab", (4, 6)), *events) == [("joined", "b"), ("leader_rejoined", "a")]
+
+
+def test_line_outside_the_times_of_the_records_is_no_cause() -> None:
+    """Ten seconds are allowed, since coordinators have different clocks."""
+    for at_s, word in ((89.9, []), (90, [("left", "b")]), (210, [("left", "b")]), (210.1, [])):
+        events = (line("member_left", at_s, member_id="b"), line("stabilized", 199, generation=5, member_id="a"))
+        assert causes(around("ab", "a"), *events) == word, at_s
+
+
+def test_second_static_member_and_its_fencing() -> None:
+    given = around("ab", "ac", static_ids={"i": "c"})
+    replaced = line("static_replaced", previous_member_id="b", group_instance_id="i")
+    assert causes(given, replaced) == [("static_returned", "c")]
+    fenced = line("static_fenced", member_id="b", previous_member_id="c", group_instance_id="i")
+    assert causes(given, fenced) == [("fenced", "b")]
+
+
+def test_conversion_counts_only_where_records_show_one() -> None:
+    events = (line("converted_to_consumer"), line("member_joined", member_id="b"))
+    assert causes(around("a", "ab"), *events) == [("joined", "b")]
+    assert causes(around("a", "ab", is_converted=True), *events) == [("converted", None), ("joined", "b")]
+
+
+def test_durations_are_between_the_lines_of_the_generation() -> None:
+    events = (
+        started("joined", 190, reason_member_id="b"),
+        started("leader_rejoined", 195, reason_member_id="a"),
+        line("stabilized", 196.5, generation=5),
+        line("assignment_received", 196.75, generation=5, member_id="a"),
+    )
+    found = explain(around("a", "ab"), events)
+    assert (found.rebalance_ms, found.assignment_ms) == (6_500, 250)
+    assert explain(around("a", "ab"), events[1:]).rebalance_ms == 1_500
+    later = explain(around("a", "ab", (5, 5)), events)
+    assert (later.rebalance_ms, later.assignment_ms) == (None, None), "the generation was written again"
+
+
+def test_assignor_of_brokers_says_how_long_it_ran() -> None:
+    events = (line("target_computed", generation=5, duration_ms=17), line("member_joined", member_id="b"))
+    assert explain(around("a", "ab"), events).assignment_ms == 17
+
+
+def evidence(*members: Participant, generation: int = 4) -> Evidence:
+    return Evidence(generation, 0, False, False, False, False, True, "range", members, {})
+
+
+def member(member_id: str, instance_id: str | None = None, topics: str = "t") -> Participant:
+    owner = (True, instance_id) if instance_id else (False, member_id)
+    return Participant(owner, member_id, None, None, frozenset(topics))
+
+
+def test_records_show_who_joined_and_what_changed_but_not_why_somebody_left() -> None:
+    before = evidence(member("a"), member("b"), member("c", "i"), member("d"))
+    now = evidence(member("a", topics="tu"), member("e"), member("f", "i"), generation=5)
+    triggers = (Trigger.MEMBER_JOINED, Trigger.MEMBER_LEFT, Trigger.SUBSCRIPTION_CHANGED, Trigger.PARTITIONS_ADDED)
+    assert recorded_causes(before, now, triggers) == (
+        FoundCause(Cause.SUBSCRIPTION_CHANGED, "a", RECORDS),
+        FoundCause(Cause.JOINED, "e", RECORDS),
+        FoundCause(Cause.STATIC_RETURNED, "f", RECORDS),
+        FoundCause(Cause.METADATA_CHANGED, None, RECORDS, "partitions_added"),
+    )
+    assert recorded_causes(None, now, (Trigger.GROUP_CREATED,))[1:] == tuple(FoundCause(Cause.JOINED, one, RECORDS) for one in "ef")
+
+
+def test_causes_of_records_stay_unless_the_log_has_them() -> None:
+    logged = (FoundCause(Cause.JOINED, "a", LOG), FoundCause(Cause.METADATA_CHANGED, "b", LOG, "cached metadata has changed"))
+    stored = (
+        FoundCause(Cause.JOINED, "a", RECORDS),
+        FoundCause(Cause.JOINED, "c", RECORDS),
+        FoundCause(Cause.METADATA_CHANGED, None, RECORDS, "partitions_added"),
+        FoundCause(Cause.LEFT, "d", LOG),
+    )
+    assert merged(logged, stored) == (*logged, FoundCause(Cause.JOINED, "c", RECORDS))
+    assert merged(merged(logged, stored)[:2], merged(logged, stored)) == merged(logged, stored), "a second run changes nothing"
+
+
+def test_group_that_was_made_again_has_no_generation_before() -> None:
+    row = {"at_ms": 2_000_000, "generation": 1, "member_ids": ["a"], "instance_ids": ["i"], "causes": None}
+    older = {**row, "at_ms": 1_000_000, "generation": 7, "member_ids": ["b"]}
+    for before in (None, older):
+        found = around_of(before, row)
+        assert (found.previous_generation, found.previous_ids, found.previous_ms) == (0, frozenset(), 1_400_000)
+        assert found.static_ids == {"i": "a"}
+    known = around_of({**older, "generation": 1}, row)
+    assert (known.previous_generation, known.previous_ids, known.previous_ms) == (1, frozenset("b"), 1_000_000)
