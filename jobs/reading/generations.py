@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from assignors.audit.triggers import Trigger
 from assignors.generation.generation import Generation
 from jobs.reading.groups import read_topics, stored_generation
-from jobs.reading.published import PublishedTables, StoredRow
 from jobs.reading.stored import GroupKey
 from schemas.vocabulary import Basis
 
+if TYPE_CHECKING:
+    from jobs.reading.published import PublishedTables, StoredRow
+
 MEMBERS_AT_ONCE = 20_000
 """Members whose snapshots are in memory at the same time; each generation counts as one more."""
-_BEFORE = 2
-"""Generations before a span that are needed to judge its first one."""
+NEEDED_BEFORE = 2
+"""Generations before one that are needed to predict it."""
+
+AUDIT_COLUMNS = (
+    *("cluster_id", "group_id", "position", "observed_at", "basis", "member_count", "topics_hash", "kafka_version"),
+    *("previous_generation", "generation_gap", "triggers"),
+)
+SNAPSHOT_COLUMNS = (
+    *("cluster_id", "group_id", "position", "generation", "strategy", "members", "leader_client"),
+    *("has_subscriptions", "is_generation_inferred"),
+)
+"""The columns of ``generation_audits`` and ``subscription_snapshots`` that make a recorded generation."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +38,7 @@ class RecordedGeneration:
     """One generation of a group.
 
     Attributes:
+        position: orders the generations of the group.
         is_next: whether the generation directly before it is recorded too. Not so for the first of an incarnation, where generations are
             missing in between, and in a source that shows a group at moments only.
         triggers: None where the generation before is not known.
@@ -33,6 +47,7 @@ class RecordedGeneration:
     """
 
     key: GroupKey
+    position: int
     observed_at: datetime
     generation: Generation
     is_next: bool
@@ -51,25 +66,43 @@ def read_generations(tables: PublishedTables, groups: Collection[GroupKey], sinc
         WarehouseDamagedError: a table cannot be read.
     """
     for audits in _slices(_audits(tables, groups, since), MEMBERS_AT_ONCE):
-        snapshots, topics = _snapshots(tables, audits), read_topics(tables, audits)
-        for audit in audits:
-            snapshot = snapshots.get(_snapshot_key(audit))
-            if snapshot is not None:
-                yield _recorded(audit, snapshot, topics.get((audit["cluster_id"], audit["topics_hash"]), ()))
+        wanted = {"group_id": {row["group_id"] for row in audits}, "position": {row["position"] for row in audits}}
+        yield from recorded_generations(
+            audits, tables.rows("subscription_snapshots", SNAPSHOT_COLUMNS, wanted), read_topics(tables, audits)
+        )
+
+
+def recorded_generations(
+    audits: Iterable[StoredRow], snapshots: Iterable[StoredRow], topics: Mapping[tuple[str, str], Iterable[StoredRow]]
+) -> Iterator[RecordedGeneration]:
+    """Yield the generations of rows, in the order of the audits; none where there is no snapshot.
+
+    Args:
+        audits: the observed ones, each with the release of the recomputed one; see ``observed_audits``.
+        topics: see ``read_topics``.
+    """
+    by_key = {_snapshot_key(row): row for row in snapshots}
+    for audit in audits:
+        snapshot = by_key.get(_snapshot_key(audit))
+        if snapshot is not None:
+            yield _recorded(audit, snapshot, topics.get((audit["cluster_id"], audit["topics_hash"]), ()))
+
+
+def observed_audits(rows: Collection[StoredRow]) -> list[StoredRow]:
+    """Return the observed audits by cluster, name and position, each with the release of the recomputed one of its generation.
+
+    Args:
+        rows: observed and recomputed audits, with ``AUDIT_COLUMNS`` at least.
+    """
+    releases = {_snapshot_key(row): row["kafka_version"] for row in rows if row["basis"] == Basis.RECOMPUTED}
+    observed = sorted((row for row in rows if row["basis"] == Basis.OBSERVED), key=_snapshot_key)
+    return [{**row, "kafka_version": releases.get(_snapshot_key(row))} for row in observed]
 
 
 def _audits(tables: PublishedTables, groups: Collection[GroupKey], since: datetime | None) -> list[StoredRow]:
-    """Return the observed audits in order, each with the release of the recomputed one."""
-    columns = (
-        *("cluster_id", "group_id", "position", "observed_at", "basis", "member_count", "topics_hash", "kafka_version"),
-        *("previous_generation", "generation_gap", "triggers"),
-    )
     wanted = {"basis": [str(Basis.OBSERVED), str(Basis.RECOMPUTED)], "group_id": {key.group_id for key in groups}}
-    rows = [row for row in tables.rows("generation_audits", columns, wanted) if _key(row) in groups]
-    releases = {_snapshot_key(row): row["kafka_version"] for row in rows if row["basis"] == Basis.RECOMPUTED}
-    observed = sorted((row for row in rows if row["basis"] == Basis.OBSERVED), key=_snapshot_key)
-    chosen = (_from(list(of_group), since) for _, of_group in groupby(observed, key=_key))
-    return [{**row, "kafka_version": releases.get(_snapshot_key(row))} for of_group in chosen for row in of_group]
+    observed = observed_audits([row for row in tables.rows("generation_audits", AUDIT_COLUMNS, wanted) if _key(row) in groups])
+    return [row for _, of_group in groupby(observed, key=_key) for row in _from(list(of_group), since)]
 
 
 def _from(of_group: Sequence[StoredRow], since: datetime | None) -> Sequence[StoredRow]:
@@ -77,7 +110,7 @@ def _from(of_group: Sequence[StoredRow], since: datetime | None) -> Sequence[Sto
     if since is None:
         return of_group
     first = next((number for number, row in enumerate(of_group) if row["observed_at"] >= since), len(of_group))
-    return of_group[max(first - _BEFORE, 0) :] if first < len(of_group) else ()
+    return of_group[max(first - NEEDED_BEFORE, 0) :] if first < len(of_group) else ()
 
 
 def _slices(audits: Iterable[StoredRow], most: int) -> Iterator[list[StoredRow]]:
@@ -94,19 +127,11 @@ def _slices(audits: Iterable[StoredRow], most: int) -> Iterator[list[StoredRow]]
         yield piece
 
 
-def _snapshots(tables: PublishedTables, audits: Iterable[StoredRow]) -> dict[tuple[str, str, int], StoredRow]:
-    columns = (
-        *("cluster_id", "group_id", "position", "generation", "strategy", "members", "leader_client"),
-        *("has_subscriptions", "is_generation_inferred"),
-    )
-    wanted = {"group_id": {row["group_id"] for row in audits}, "position": {row["position"] for row in audits}}
-    return {_snapshot_key(row): row for row in tables.rows("subscription_snapshots", columns, wanted)}
-
-
 def _recorded(audit: StoredRow, snapshot: StoredRow, topics: Iterable[StoredRow]) -> RecordedGeneration:
     shows_moments = snapshot["is_generation_inferred"] or snapshot["has_subscriptions"] is False
     return RecordedGeneration(
         key=_key(audit),
+        position=audit["position"],
         observed_at=audit["observed_at"],
         generation=stored_generation(snapshot, topics),
         is_next=audit["previous_generation"] is not None and not (audit["generation_gap"] or 0) > 0 and not shows_moments,

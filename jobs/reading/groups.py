@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from assignors.generation.generation import Generation
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
 from jobs.reading.names import is_pattern, listed, matching, no_group, no_match, shown
-from jobs.reading.published import Filter, PublishedTables, StoredRow
 from jobs.reading.stored import Client, GroupKey, StoredGeneration
 from jobs.runtime.errors import UsageError
 from schemas.keys import GROUP_KEY
 from schemas.vocabulary import Basis, GroupType
 from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
+
+if TYPE_CHECKING:
+    from jobs.reading.published import Filter, PublishedTables, StoredRow
+
+TOPIC_COLUMNS = ("cluster_id", "topics_hash", "topics")
+"""The columns of ``generation_topics`` that make the topics of a generation."""
 
 
 def read_groups(
@@ -147,7 +153,11 @@ def read_topics(tables: PublishedTables, audits: Iterable[StoredRow]) -> dict[tu
         audits: rows of ``generation_audits`` with their ``topics_hash``.
     """
     wanted = {"topics_hash": {row["topics_hash"] for row in audits} - {None}}
-    rows = tables.rows("generation_topics", ("cluster_id", "topics_hash", "topics"), wanted)
+    return topics_by_hash(tables.rows("generation_topics", TOPIC_COLUMNS, wanted))
+
+
+def topics_by_hash(rows: Iterable[StoredRow]) -> dict[tuple[str, str], list[StoredRow]]:
+    """Return the topics of rows of ``generation_topics`` by cluster and ``topics_hash``."""
     return {(row["cluster_id"], row["topics_hash"]): row["topics"] for row in rows}
 
 

@@ -5,44 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from assignors.generation.generation import SERVER_SIDE
 from assignors.replay.conformance import Conformance
-from assignors.scenario.backtest import Explanation, Omission, Reason, Share
+from assignors.scenario.backtest import Share
+from jobs.backtest.judging import Differing, JudgedPredictions
+from jobs.backtest.words import COMPARED, client_words, conformance_words, omission_words, reason_words
 from jobs.runtime.locations import on_one_line
-from jobs.what_if.backtest import Differing, JudgedPredictions
 from jobs.what_if.text import table_lines
-
-COMPARED = (Conformance.EXACT, Conformance.EQUAL_SETS, Conformance.EQUAL_BALANCE, Conformance.DIFFERS)
-"""How near a prediction can be, in the order of the table's columns."""
-NAMES_SHOWN = 3
-"""Members or topics that a line names; the rest is counted."""
-_REASONS = {
-    Reason.CLAIMED_NOTHING: "stayed and claimed nothing",
-    Reason.CLAIMED_OTHERS: "claimed other partitions than it was given",
-    Reason.CLAIMED_OLDER: "claimed for another generation",
-    Reason.CLAIMED_IN_OTHER_ORDER: "claimed in another order",
-    Reason.JOINED_WITH_CLAIMS: "joined with claims",
-    Reason.MEMBER_RACKS: "has another rack than before",
-    Reason.TOPIC_RACKS: "has replicas in other racks than before",
-    Reason.OTHER_CLIENT: "the leader's client gives out something else than Kafka's assignor",
-    Reason.UNEXPLAINED: "nothing in the record explains it",
-}
-_OMISSIONS = {
-    Omission.UNKNOWN_BEFORE: "the generation before is not known",
-    Omission.NO_MEMBERS: "it or the one before has no members",
-    Omission.NO_ASSIGNOR: "its assignor is not one of Kafka's for consumer groups",
-    Omission.MEMBER_RESTARTED: "a static member came back under another member id",
-    Omission.NO_VISIBLE_CAUSE: "nothing shows why the group rebalanced",
-    Omission.OTHER_CAUSE: "no scenario can say its cause",
-}
 
 
 def backtest_lines(judged: JudgedPredictions) -> Iterator[str]:
     """Yield the table, then what is not exact, then what was left out. Names are escaped."""
     backtest, differences = judged.backtest, judged.differences
     if backtest.shares:
-        rows: list[Sequence[str]] = [("", "predicted", *map(_named, COMPARED))]
-        rows += [_row(f"{share.strategy}, {_client(share)}", share.counts) for share in backtest.shares]
+        rows: list[Sequence[str]] = [("", "predicted", *map(conformance_words, COMPARED))]
+        rows += [_row(f"{share.strategy}, {client_words(share)}", share.counts) for share in backtest.shares]
         yield from table_lines([*rows, _row("in total", _total(backtest.shares))])
     else:
         yield "no generation can be predicted"
@@ -55,8 +31,7 @@ def backtest_lines(judged: JudgedPredictions) -> Iterator[str]:
     if backtest.omissions:
         yield ""
         yield f"left out: {sum(backtest.omissions.values()):,}"
-        ordered = sorted(backtest.omissions.items(), key=lambda item: (-item[1], item[0].value))
-        yield from (f"  {count:,}: {_OMISSIONS[omission]}" for omission, count in ordered)
+        yield from (f"  {count:,}: {words}" for words, count in omission_words(backtest.omissions))
 
 
 def backtest_document(judged: JudgedPredictions) -> dict[str, Any]:
@@ -90,28 +65,12 @@ def _share(count: int, of: int) -> str:
     return f"{count:,} ({count / of:.1%})" if count else "0"
 
 
-def _client(share: Share) -> str:
-    if share.leader_client is not None:
-        return share.leader_client
-    return "brokers" if share.strategy in SERVER_SIDE else "unknown client"
-
-
 def _difference(one: Differing) -> str:
     prediction = one.prediction
     client = f", {prediction.leader_client}" if prediction.leader_client is not None else ""
-    reasons = "; ".join(map(_reason, prediction.explanations))
+    reasons = "; ".join(map(reason_words, prediction.explanations))
     where = f"{one.key.group_id} of cluster {one.key.cluster_id}, generation {prediction.generation}, {prediction.strategy}{client}"
-    return f"{where}: {_named(prediction.conformance)}: {reasons}"
-
-
-def _reason(explanation: Explanation) -> str:
-    more = len(explanation.names) - NAMES_SHOWN
-    names = ", ".join((*explanation.names[:NAMES_SHOWN], *((f"{more} more",) if more > 0 else ())))
-    return f"{_REASONS[explanation.reason]}: {names}" if names else _REASONS[explanation.reason]
-
-
-def _named(conformance: Conformance) -> str:
-    return conformance.value.replace("_", " ")
+    return f"{where}: {conformance_words(prediction.conformance)}: {reasons}"
 
 
 def _difference_document(one: Differing) -> dict[str, Any]:

@@ -7,13 +7,13 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from jobs.backtest.judging import judge_predictions
 from jobs.reading.costs import read_costs
 from jobs.reading.generations import read_generations
 from jobs.reading.groups import find_groups, in_batches
 from jobs.reading.published import PublishedTables
 from jobs.reading.stored import GroupKey
 from jobs.runtime.errors import UsageError
-from jobs.what_if.backtest import judge_predictions
 from jobs.what_if.backtest_text import backtest_document, backtest_lines
 from jobs.what_if.history import History, look_back
 from jobs.what_if.history_text import history_document, history_lines
@@ -69,7 +69,7 @@ def _history(options: WhatIfOptions, tables: PublishedTables, groups: Mapping[Gr
 
 def _backtest(options: WhatIfOptions, tables: PublishedTables, groups: Mapping[GroupKey, int]) -> str:
     generations = (one for batch in _batches(groups) for one in read_generations(tables, batch, options.since))
-    judged = judge_predictions(generations, options.since)
+    judged = judge_predictions(generations, lambda one: options.since is None or one.observed_at >= options.since)
     if not judged.backtest.shares and not judged.backtest.omissions:
         raise _nothing_since(options)
     return _json(backtest_document(judged)) if options.json else "\n".join(backtest_lines(judged))

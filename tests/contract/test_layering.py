@@ -81,13 +81,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "assign": ("context", "storage", "workers", "runtime"),
     "audit": ("context", "storage", "workers", "findings", "runtime"),
     "pages": (),
-    "report": ("pages", "storage", "findings", "runtime"),
+    "report": ("pages", "storage", "findings", "backtest", "reading", "runtime"),
     "verify": ("storage", "runtime"),
     # The two exceptions among siblings: what goes by age is what audits would find again, and nothing goes from a damaged warehouse.
     "maintain": ("context", "storage", "workers", "audit", "verify", "runtime"),
     # Rooms to come: published tables of a local folder without Spark, changes played before they are made, and what is shown of a group.
     "reading": ("runtime",),
-    "what_if": ("context", "pages", "storage", "workers", "reading", "runtime"),
+    "backtest": ("reading",),
+    "what_if": ("context", "pages", "storage", "workers", "backtest", "reading", "runtime"),
     "show": ("reading", "findings", "runtime"),
 }
 MAY_IMPORT_OF_ASSIGNORS: dict[str, tuple[str, ...]] = {

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from jobs import cli
+from jobs.backtest import judging
 from jobs.reading.generations import RecordedGeneration, read_generations
-from jobs.what_if import backtest, past
+from jobs.what_if import past
 from tests.builders.published_warehouse import Row, generation, member, write_warehouse
 
 FOUR = {"t": 4}
@@ -186,7 +187,7 @@ def test_backtest_as_json_has_the_same_figures(ask: Any):
 
 
 def test_differences_are_shown_up_to_a_number(ask: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(backtest, "MOST_DIFFERENCES", 1)
+    monkeypatch.setattr(judging, "MOST_DIFFERENCES", 1)
     _, out, _ = ask("--backtest", "bad")
     assert re.findall(r"^  (?:bad of|and).*?(?=,|$)", out, re.MULTILINE) == ["  bad of cluster c", "  and 1 more"]
     document = json.loads(ask("--backtest", "--json", "bad")[1])

@@ -12,10 +12,10 @@ from assignors.generation.generation import Generation
 from assignors.replay.conformance import Conformance
 from assignors.replay.replay import NEWEST_KAFKA
 from assignors.scenario.backtest import Backtest, Explanation, LeftOut, Omission, Prediction, Reason
+from jobs.backtest import judging
+from jobs.backtest.judging import Differences, Differing, JudgedPredictions, judge_predictions, predictions
 from jobs.reading.generations import RecordedGeneration
 from jobs.reading.stored import GroupKey
-from jobs.what_if import backtest
-from jobs.what_if.backtest import Differences, Differing, JudgedPredictions, judge_predictions, predictions
 from jobs.what_if.backtest_text import backtest_lines
 from tests.builders.published_warehouse import at
 
@@ -28,6 +28,7 @@ def recorded(
     """Return a generation without members, whose number is its time."""
     return RecordedGeneration(
         key=GroupKey("c", group),
+        position=number,
         observed_at=at(number),
         generation=Generation(number, "range", GroupProblem({}, ()), {}),
         is_next=is_next,
@@ -48,7 +49,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         conformance = Conformance.DIFFERS if len(calls) % 2 == 0 else Conformance.EXACT
         return Prediction(after.generation, "range", known["leader_client"], triggers, {}, conformance, ())
 
-    monkeypatch.setattr(backtest, "predict", predict)
+    monkeypatch.setattr(judging, "predict", predict)
     return calls
 
 
@@ -73,24 +74,25 @@ def test_generation_that_created_its_group_had_no_members_before():
     assert result == LeftOut(1, Omission.UNKNOWN_BEFORE)
 
 
-def test_results_before_the_span_do_not_count(asked: list[tuple[Any, ...]]):
-    judged = judge_predictions([recorded("g", number) for number in range(1, 7)], at(4))
+def test_only_what_counts_is_predicted_and_from_what_does_not_count(asked: list[tuple[Any, ...]]):
+    judged = judge_predictions([recorded("g", number) for number in range(1, 7)], lambda one: one.observed_at >= at(4))
+    assert [call[:3] for call in asked] == [(2, 3, 4), (3, 4, 5), (4, 5, 6)]
     assert (judged.backtest.omissions, sum(share.count for share in judged.backtest.shares)) == ({}, 3)
     assert [one.prediction.generation for one in judged.differences.shown] == [5]
 
 
 def test_first_differences_are_kept_and_all_are_counted(asked: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(backtest, "MOST_DIFFERENCES", 2)
+    monkeypatch.setattr(judging, "MOST_DIFFERENCES", 2)
     differences = judge_predictions(recorded("g", number) for number in range(1, 9)).differences
     assert ([one.prediction.generation for one in differences.shown], differences.count) == ([3, 5], 3)
-    assert differences.shown[0].observed_at == at(3)
+    assert (differences.shown[0].position, differences.shown[0].observed_at) == (3, at(3))
 
 
 @pytest.mark.parametrize("reason", Reason)
 def test_each_reason_is_a_sentence_with_the_first_names(reason: Reason):
     explanations = (Explanation(reason, tuple("abcde")), Explanation(Reason.UNEXPLAINED))
     prediction = Prediction(7, "sticky", "sarama", JOINED, None, Conformance.EQUAL_SETS, explanations)
-    differences = Differences([Differing(GroupKey("c", "g"), at(7), prediction)], 1)
+    differences = Differences([Differing(GroupKey("c", "g"), 7, at(7), prediction)], 1)
     found = list(backtest_lines(JudgedPredictions(Backtest.of([prediction]), differences)))[-1]
     assert found.startswith("  g of cluster c, generation 7, sticky, sarama: equal sets: ")
     assert found.endswith(": a, b, c, 2 more; nothing in the record explains it")

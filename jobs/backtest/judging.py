@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,6 +13,9 @@ from assignors.scenario.backtest import Backtest, LeftOut, Omission, Prediction,
 from jobs.reading.generations import RecordedGeneration
 from jobs.reading.stored import GroupKey
 
+Counts = Callable[[RecordedGeneration], bool]
+"""Whether the prediction of a generation counts."""
+
 MOST_DIFFERENCES = 100
 """Predictions that are not exact and are shown one by one; the rest is counted."""
 
@@ -22,6 +25,7 @@ class Differing:
     """A prediction that is not exact."""
 
     key: GroupKey
+    position: int
     observed_at: datetime
     prediction: Prediction
 
@@ -43,7 +47,7 @@ class Differences:
         if isinstance(result, Prediction) and result.conformance is not Conformance.EXACT:
             self.count += 1
             if len(self.shown) < MOST_DIFFERENCES:
-                self.shown.append(Differing(recorded.key, recorded.observed_at, result))
+                self.shown.append(Differing(recorded.key, recorded.position, recorded.observed_at, result))
         return result
 
 
@@ -55,28 +59,34 @@ class JudgedPredictions:
     differences: Differences
 
 
-def judge_predictions(generations: Iterable[RecordedGeneration], since: datetime | None = None) -> JudgedPredictions:
+def every_one(_: RecordedGeneration) -> bool:
+    """Let the prediction of every generation count."""
+    return True
+
+
+def judge_predictions(generations: Iterable[RecordedGeneration], counts: Counts = every_one) -> JudgedPredictions:
     """Return how well generations are predicted.
 
     Args:
         generations: those of a group in their order, one group after another; read once and not kept.
-        since: only generations from here on count. Those before it are what the first ones are predicted from.
+        counts: whether a generation is predicted. The others are what it may be predicted from.
     """
     differences = Differences()
-    backtest = Backtest.of(
-        differences.note(one, result) for one, result in predictions(generations) if since is None or one.observed_at >= since
-    )
+    backtest = Backtest.of(differences.note(one, result) for one, result in predictions(generations, counts))
     return JudgedPredictions(backtest, differences)
 
 
-def predictions(generations: Iterable[RecordedGeneration]) -> Iterator[tuple[RecordedGeneration, Prediction | LeftOut]]:
-    """Yield each generation with what comes of predicting it from the one before."""
+def predictions(
+    generations: Iterable[RecordedGeneration], counts: Counts = every_one
+) -> Iterator[tuple[RecordedGeneration, Prediction | LeftOut]]:
+    """Yield each generation that counts with what comes of predicting it from the one before."""
     earlier: RecordedGeneration | None = None
     before: RecordedGeneration | None = None
     for one in generations:
         if not one.is_next or before is None or before.key != one.key:
             earlier = before = None
-        yield one, _predicted(earlier, before, one)
+        if counts(one):
+            yield one, _predicted(earlier, before, one)
         earlier, before = before, one
 
 

@@ -1,0 +1,1 @@
+"""How well stored generations are predicted from the ones before them, for commands that show it."""
