@@ -14,6 +14,9 @@ MOST = 2**31 - 1
 MOST_DAYS = 36_500
 """A hundred years. More could lead to a time before the year 1, which does not exist."""
 
+MOST_PREDICTED = 10_000
+"""The largest number of generations that a report predicts."""
+
 
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -82,6 +85,8 @@ class ReportSettings(_Settings):
         export: formats for other programs, written into ``export_dir`` or beside the page.
         worst_groups: number of groups whose details are collected. The page shows as many of them as it has room for.
         max_detail_rows: rows of all these details together. With fewer groups, each has more rows.
+        backtest_generations: most generations that are predicted, to show how good predictions are; 0 leaves this part out. The driver
+            has them in memory.
     """
 
     output: str | None = None
@@ -90,6 +95,7 @@ class ReportSettings(_Settings):
     export_dir: str | None = None
     worst_groups: int = Field(default=100, ge=0, le=MOST)
     max_detail_rows: int = Field(default=100_000, ge=1, le=MOST)
+    backtest_generations: int = Field(default=500, ge=0, le=MOST_PREDICTED)
 
 
 class MaintainSettings(_Settings):

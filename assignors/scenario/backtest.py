@@ -37,6 +37,8 @@ PREDICTED = frozenset(
     }
 )
 """Triggers that a scenario can say. A follow-up is the next step of a scenario. It is predicted from the recorded step before it."""
+PREDICTED_STRATEGIES = frozenset(BUILT_IN) - frozenset(ZOOKEEPER)
+"""Kafka's assignors for consumer groups."""
 
 
 class Omission(str, Enum):
@@ -168,7 +170,7 @@ def _omission(before: Generation, after: Generation, triggers: Collection[Trigge
     has_restarted = any(earlier.get(owner_of(one), one.member_id) != one.member_id for one in after.problem.members)
     omissions = (
         (Omission.NO_MEMBERS, not before.problem.members or not after.problem.members),
-        (Omission.NO_ASSIGNOR, after.strategy not in BUILT_IN or after.strategy in ZOOKEEPER),
+        (Omission.NO_ASSIGNOR, after.strategy not in PREDICTED_STRATEGIES),
         (Omission.NO_VISIBLE_CAUSE, Trigger.NONE_VISIBLE in triggers),
         (Omission.OTHER_CAUSE, not PREDICTED.issuperset(triggers)),
         (Omission.MEMBER_RESTARTED, has_restarted),

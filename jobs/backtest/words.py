@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from assignors.generation.generation import SERVER_SIDE
 from assignors.replay.conformance import Conformance
@@ -34,11 +34,20 @@ _OMISSIONS = {
 }
 
 
-def client_words(share: Share) -> str:
+def client_words(strategy: str, leader_client: str | None) -> str:
     """Return who runs the assignor: a client library, or the brokers."""
-    if share.leader_client is not None:
-        return share.leader_client
-    return "brokers" if share.strategy in SERVER_SIDE else "unknown client"
+    if leader_client is not None:
+        return leader_client
+    return "brokers" if strategy in SERVER_SIDE else "unknown client"
+
+
+def total_counts(shares: Iterable[Share]) -> dict[Conformance, int]:
+    """Return how many predictions are so near, whatever their assignor and client library."""
+    totals = dict.fromkeys(COMPARED, 0)
+    for share in shares:
+        for conformance, number in share.counts.items():
+            totals[conformance] += number
+    return totals
 
 
 def reason_words(explanation: Explanation, name_words: Callable[[str], str] = str) -> str:

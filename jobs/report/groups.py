@@ -62,6 +62,11 @@ def anchor(cluster_id: str, group_id: str) -> str:
     return f"group-{anchor_digest(cluster_id, group_id).hex()}"
 
 
+def generation_anchor(group_anchor: str, position: int) -> str:
+    """Return the id of a generation's row in the details of its group."""
+    return f"{group_anchor}-{position}"
+
+
 class GroupLines(Sequence[GroupLine]):
     """The lines of the groups of a ranking, in its order. A line is made on access, since most are shown only as packed data."""
 
@@ -197,7 +202,7 @@ def _group_view(
         settled=_settled(row),
         timeline=draw(generations),
         causes=_cause_lines(generations),
-        lines=_generation_lines(generations, flows, holdings),
+        lines=_generation_lines(line.anchor, generations, flows, holdings),
         cuts=_cuts(len(generations), row["generation_count"], flows),
         heat=lay_out(holdings, row["partitions_per_member_mean"]),
         strategies=compare(tallies, GROUP_COLUMNS, own=row["strategy"]),
@@ -259,7 +264,9 @@ def _triggers(causes: Sequence[str] | None) -> Figure:
     return Figure(EN_DASH, "its predecessor is not known") if causes is None else Figure(", ".join(map(words, causes)))
 
 
-def _generation_lines(generations: Sequence[Row], flows: Sequence[Row], holdings: Sequence[Row]) -> tuple[GenerationLine, ...]:
+def _generation_lines(
+    group_anchor: str, generations: Sequence[Row], flows: Sequence[Row], holdings: Sequence[Row]
+) -> tuple[GenerationLine, ...]:
     """Return the generations, newest first, with their owner changes; static members have the names of their instance ids, if known."""
     names = short_names(name for flow in flows for name in (flow["previous_member_id"], flow["member_id"]) if name is not None)
     names |= {row["member_id"]: row["group_instance_id"] for row in holdings if row["group_instance_id"] and row["member_id"] in names}
@@ -268,13 +275,21 @@ def _generation_lines(generations: Sequence[Row], flows: Sequence[Row], holdings
         by_position.setdefault(flow["position"], []).append(flow)
     drawn = sorted(by_position, reverse=True)[:MOST_DRAWN]
     return tuple(
-        _generation_line(row, by_position.get(row["position"], []), names, row["position"] in drawn) for row in reversed(generations)
+        _generation_line(
+            generation_anchor(group_anchor, row["position"]),
+            row,
+            by_position.get(row["position"], []),
+            names,
+            row["position"] in drawn,
+        )
+        for row in reversed(generations)
     )
 
 
-def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str], is_drawn: bool) -> GenerationLine:
+def _generation_line(own_anchor: str, row: Row, flows: Sequence[Row], names: Mapping[str, str], is_drawn: bool) -> GenerationLine:
     ordered = sorted(flows, key=_flow_order)
     return GenerationLine(
+        anchor=own_anchor,
         name=str(row["generation"]),
         at=moment(from_ms(row["observed_at_ms"])),
         special=special(row) or ("" if row["is_settled"] in (None, True) else "not settled"),

@@ -12,7 +12,7 @@ So markup in a group's name cannot run, even if it got through the escaping.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cache
@@ -26,6 +26,7 @@ from markupsafe import Markup
 from jobs.pages.figures import EN_DASH, Figure, count, cut, moment, noun, visible, words
 from jobs.pages.shell import MOST_BYTES, as_script_data, page_environment, template_contents
 from jobs.report import fleet
+from jobs.report.backtest_view import predictions_view
 from jobs.report.groups import GroupLines, finding_views, group_views
 from jobs.report.note import Note
 from jobs.report.packed import PACKED, PackedLines, pack_lines
@@ -37,8 +38,9 @@ from jobs.runtime.output_files import further_page
 from schemas.tables import CONTRACT_VERSION
 from schemas.vocabulary import Outcome
 
-FINDINGS_SHARE, DETAILS_SHARE, ROWS_SHARE = 3 / 16, 3 / 16, 1 / 16
-"""Shares of it: at most for the list of findings; for details before lines, if there are details; at most for lines that are rows."""
+FINDINGS_SHARE, DETAILS_SHARE, ROWS_SHARE, DIFFERENCES_SHARE = 3 / 16, 3 / 16, 1 / 16, 1 / 32
+"""Shares of it: at most for the list of findings; for details before lines, if there are details; at most for lines that are rows; at most
+for predictions that are not exact."""
 
 MOST_ROWS = 1_000
 """How many lines of a file are also rows. They need no script, so a small fleet has all of its lines there."""
@@ -98,6 +100,7 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
         worst=group_views(rows, worst, findings),
         findings=findings,
         finding_total=sum(int(line.groups.value or 0) for line in rules),
+        predictions=predictions_view(rows.predicted, rows.ranked),
     )
 
 
@@ -152,6 +155,10 @@ def render(page: Page, details: str = "", name: str = "report.html", most_bytes:
     findings = [found.render(shared, finding=finding) for finding in page.findings]
     del findings[_fitting(findings, int(FINDINGS_SHARE * most_bytes)) :]
     shared |= {"findings": _joined(findings), "finding_count": len(findings)}
+    # They are measured with all links, and there is no link in the end where the details have no room.
+    longest = _differences(page, shared, page.linked_generations)
+    difference_count = _fitting(longest, int(DIFFERENCES_SHARE * most_bytes))
+    shared |= {"differences": _joined(longest[:difference_count]), "difference_count": difference_count}
     texts = {view.line: section.render(shared, group=view, back="#groups") for view in page.worst}
     rows_room = int(ROWS_SHARE * most_bytes)
     rows = _rows(shared, page.groups[:MOST_ROWS], rows_room)
@@ -170,6 +177,8 @@ def render(page: Page, details: str = "", name: str = "report.html", most_bytes:
             if line.rank <= len(rows):
                 rows[line.rank - 1] = row.render(shared, group=line, is_below=True)
 
+    reached = frozenset(line.anchor for view in page.worst if view.line.anchor in sections for line in view.lines)
+    shared |= {"differences": _joined(_differences(page, shared, reached)[:difference_count])}
     names = [further_page(Path(name), number).name if number > 1 else name for number in range(1, len(parts) + 1)]
     shared |= {"files": [(quote(file), file, part) for file, part in zip(names, parts, strict=True)]}
     noted = {"note": None if note is None else replace(note, file_count=len(parts))}
@@ -184,6 +193,12 @@ def render(page: Page, details: str = "", name: str = "report.html", most_bytes:
 
 _EMPTY: Mapping[str, Any] = {"part": PackedLines(1, 0, 0, ""), "packed": "", "rows": "", "drawn": 0, "files": ()}
 """Values for a file's template that give its size without lines."""
+
+
+def _differences(page: Page, shared: Mapping[str, Any], reached: Collection[str]) -> list[str]:
+    """Return the predictions that are not exact, as rows of a table; ``reached`` are the ids of generations that the page has."""
+    differences = () if page.predictions is None else page.predictions.differences
+    return [_template("difference").render(shared, difference=one, is_reached=one.anchor in reached) for one in differences]
 
 
 def _rows(shared: Mapping[str, Any], lines: Iterable[GroupLine], room: int) -> list[str]:

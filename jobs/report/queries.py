@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.pages.figures import from_ms
+from jobs.report.backtest_rows import collect_predicted, is_predictable
 from jobs.report.commit_groups import count_commits
 from jobs.report.groups import add_settled
 from jobs.report.measures import AT_LAST_SETTLED, OF_GENERATION, ONLY_UNBROKEN, SUMMED, SUMS
@@ -22,7 +23,7 @@ from jobs.report.ranking import (
     merge_parts,
 )
 from jobs.report.view import SETTLED_COLUMNS, ReportRows
-from jobs.storage.sql_literals import quoted
+from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings
 from schemas.keys import GROUP_KEY
@@ -104,6 +105,8 @@ def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
             F.min(_milliseconds()).alias("first_at_ms"),
             F.max(_milliseconds()).alias("last_at_ms"),
             F.max("position").alias("newest_position"),
+            F.count_if(is_predictable()).alias("predictable_count"),
+            F.max(F.when(is_predictable(), _milliseconds())).alias("predictable_at_ms"),
             F.max_by("member_count", "position").alias("member_count"),
             F.max(settled).alias("settled_position"),
             *(F.max_by(name, settled).alias(name) for name in AT_LAST_SETTLED),
@@ -257,19 +260,6 @@ def condense_findings(findings: DataFrame) -> DataFrame:
     )
 
 
-def is_one_of(rows: Sequence[Mapping[str, Any]], *names: str) -> Column:
-    """Return whether a row has the values of one of ``rows`` in the columns ``names``; the first condition lets Delta skip files.
-
-    It is SQL text, since each value as a column would be several calls of the JVM, and there are thousands of values.
-    """
-    if not rows:
-        return F.lit(False)
-    groups = ", ".join(sorted({quoted(row["group_id"]) for row in rows}))
-    texts = ([quoted(row[name]) if isinstance(row[name], str) else f"{row[name]}L" for name in names] for row in rows)
-    keys = ", ".join(f"({', '.join(values)})" for values in texts)
-    return F.expr(f"group_id IN ({groups}) AND ({', '.join(names)}) IN ({keys})")
-
-
 def collect(rows: DataFrame) -> list[dict[str, Any]]:
     """Return rows as dictionaries."""
     return [row.asDict(recursive=True) for row in rows.collect()]
@@ -300,6 +290,7 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
         holdings=details.holdings,
         flows=details.flows,
         findings=[{**row, **chosen[key]} for row in collect(condense_findings(of_chosen)) if (key := finding_key(row)) in chosen],
+        predicted=collect_predicted(warehouse, ranked, settings.backtest_generations) if settings.backtest_generations else None,
     )
 
 

@@ -106,10 +106,10 @@ def merge_parts(parts: Iterable[Row]) -> Iterator[Row]:
 
     Args:
         parts: of each group one after the other, in any order: per strategy of its observed audits generation_count, ``SUMS``, each with
-            <name>_known, first_at_ms, last_at_ms, newest_position, member_count (there), settled_position and ``AT_LAST_SETTLED`` (null
-            without a settled generation with members); per rule_id and severity of its findings, in other parts, finding_count and
-            newest_position. rule_id is null in the first kind only. Of a group that only commits one part, with commit_count, first_at_ms,
-            last_at_ms and newest_position.
+            <name>_known, first_at_ms, last_at_ms, newest_position, member_count (there), predictable_count and predictable_at_ms (null
+            without such a generation), settled_position and ``AT_LAST_SETTLED`` (null without a settled generation with members); per
+            rule_id and severity of its findings, in other parts, finding_count and newest_position. rule_id is null in the first kind
+            only. Of a group that only commits one part, with commit_count, first_at_ms, last_at_ms and newest_position.
     """
     for key, members in groupby(parts, group_key):
         audited: list[Row] = []
@@ -129,7 +129,17 @@ def _commits_only(key: GroupKey, committed: Row) -> Row:
     times = {name: committed[name] for name in ("first_at_ms", "last_at_ms", "newest_position")}
     unknown = ("member_count", "settled_position", *AT_LAST_SETTLED, *SUMS)
     row = dict(zip(("cluster_id", "group_id"), key, strict=True)) | dict.fromkeys(counts, 0) | dict.fromkeys(unknown)
-    return row | dict.fromkeys([f"{name}_known" for name in SUMS], 0) | {"generation_count": 0, "strategy": COMMITS_ONLY, **times}
+    return (
+        row
+        | dict.fromkeys([f"{name}_known" for name in SUMS], 0)
+        | {
+            "generation_count": 0,
+            "predictable_count": 0,
+            "predictable_at_ms": None,
+            "strategy": COMMITS_ONLY,
+            **times,
+        }
+    )
 
 
 def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row]) -> Row:
@@ -150,6 +160,8 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row]) -> Row:
         "first_at_ms": min(part["first_at_ms"] for part in audited),
         "last_at_ms": max(part["last_at_ms"] for part in audited),
         "newest_position": newest["newest_position"],
+        "predictable_count": sum(part["predictable_count"] for part in audited),
+        "predictable_at_ms": max((part["predictable_at_ms"] for part in audited if part["predictable_count"]), default=None),
         "member_count": newest["member_count"],
         "settled_position": None if settled is None else settled["settled_position"],
         "strategy": None if settled is None else settled["strategy"],

@@ -1,6 +1,7 @@
 """The report stage: the fleet, every group from the worst on, and reasons, as one HTML page and a summary for the terminal.
 
-Reads: generation_audits, findings, assignments, movements (current rows).
+Reads: generation_audits, findings, assignments, movements (current rows); subscription_snapshots and generation_topics of the generations
+that are predicted.
 Writes: the HTML file, further files for its lines, and on request pages of single groups and exports; no table.
 Spark aggregates, and the driver collects only what is shown: one query for the lines of all groups, then one small query for each table for
 the details of the worst groups.
@@ -22,7 +23,7 @@ from jobs.pages.shell import MOST_BYTES
 from jobs.report.exports import set_clock, write_exports
 from jobs.report.note import Note, made_of, read_note
 from jobs.report.page import build_page, build_views, design_digest, render, render_group, to_text
-from jobs.report.queries import collect, collect_details, collect_rows, condense_findings, is_one_of
+from jobs.report.queries import collect, collect_details, collect_rows, condense_findings
 from jobs.report.ranking import (
     Ranking,
     group_key,
@@ -38,6 +39,7 @@ from jobs.runtime.output_files import (
     write_output,
 )
 from jobs.runtime.session import compiled_queries
+from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings, Settings
 from schemas.keys import GROUP_KEY

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from jobs.backtest.judging import JudgedPredictions
 from jobs.pages.figures import Figure
 from jobs.report.exchange import Exchange
 from jobs.report.heat_map import Heat
@@ -30,6 +31,18 @@ def _cells(figures: Mapping[str, Figure]) -> Iterator[Cell]:
 
 
 @dataclass(frozen=True)
+class Predicted:
+    """Recorded generations predicted from the ones before.
+
+    Attributes:
+        chosen_count: how many generations were to be predicted.
+    """
+
+    chosen_count: int
+    judged: JudgedPredictions
+
+
+@dataclass(frozen=True)
 class ReportRows:
     """The rows of the report, as the stage collected them: rows are mappings, and each list but ``ranked`` is in any order.
 
@@ -38,8 +51,9 @@ class ReportRows:
             of these current_critical_count, current_warning_count, current_info_count, at the group's newest generation; movement_count
             and avoidable_movement_count (sums over observed rows, null if none knows), each with <name>_known, the rows that know it;
             generation_count, member_count (last snapshot; null of a group with only commits), first_at_ms, last_at_ms,
-            newest_position; of the last settled generation with members, null without one: settled_position, strategy, imbalance_ratio,
-            partitions_per_member_min, partitions_per_member_max.
+            newest_position; predictable_count and predictable_at_ms, the number of generations that could be predicted and the time of
+            the newest one (null without one); of the last settled generation with members, null without one: settled_position,
+            strategy, imbalance_ratio, partitions_per_member_min, partitions_per_member_max.
         detailed: the rows of the groups with details, with more columns of that settled generation: settled_generation,
             settled_at_ms and ``SETTLED_COLUMNS``.
         tallies: per (cluster_id, group_id, basis, strategy, leader_client, status, conformance), where cluster_id and group_id
@@ -56,6 +70,7 @@ class ReportRows:
             (whether it is found in the group's newest generation), and of the last one observed_at_ms, message, evidence, advice;
             rule_finding_count, rule_group_count and rule_current_count (groups in which it is current) of all groups. Not all
             groups of a rule need be there, but one of each rule.
+        predicted: the newest generations that could be predicted, and what came of it; None if the report leaves this part out.
     """
 
     ranked: Ranking = field(default_factory=Ranking)
@@ -64,6 +79,7 @@ class ReportRows:
     holdings: Sequence[Row] = ()
     flows: Sequence[Row] = ()
     findings: Sequence[Row] = ()
+    predicted: Predicted | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +174,66 @@ class FindingView:
 
 
 @dataclass(frozen=True)
+class DifferenceView:
+    """A prediction that is not exact.
+
+    Attributes:
+        anchor: id of the generation's row in the group's details.
+        is_listed: whether the group has a line.
+        mark: the stored word for how near the prediction is.
+    """
+
+    anchor: str
+    cluster_id: str
+    group_id: str
+    group_anchor: str
+    is_listed: bool
+    generation: str
+    at: str
+    strategy: str
+    leader: str
+    mark: str
+    reasons: str
+
+
+@dataclass(frozen=True)
+class PredictionLine:
+    """How near predictions are, of one assignor and one client library of the leader; the note of a count is its share."""
+
+    strategy: str
+    leader: str
+    total: Figure
+    counts: tuple[Count, ...]
+
+
+@dataclass(frozen=True)
+class PredictionsView:
+    """How good predictions are.
+
+    Attributes:
+        lines: by strategy and client library; the last one is of all together. Empty if nothing was predicted.
+        predictable: generations of all groups that could be predicted.
+        chosen: how many of them were to be predicted.
+        omissions: why others of these were not, and how many.
+        differences: predictions that are not exact, at most ``jobs.backtest.judging.MOST_DIFFERENCES``.
+        difference_count: all of them.
+    """
+
+    lines: tuple[PredictionLine, ...]
+    predictable: Figure
+    chosen: Figure
+    predicted: Figure
+    omissions: tuple[Count, ...]
+    differences: tuple[DifferenceView, ...]
+    difference_count: Figure
+
+    @property
+    def anchors(self) -> frozenset[str]:
+        """Return the ids of the generations that differences are about."""
+        return frozenset(one.anchor for one in self.differences)
+
+
+@dataclass(frozen=True)
 class CauseLine:
     """The cost of rebalances of one cause, or of the same causes together."""
 
@@ -195,6 +271,7 @@ class Flow:
 class GenerationLine:
     """One generation in figures, with its owner changes; ``course``: the steps of a consumer-protocol group's target."""
 
+    anchor: str
     name: str
     at: str
     special: str
@@ -268,6 +345,7 @@ class Page:
         ranked: the figures of the same groups in the same order.
         worst: the groups whose details were collected, in the same order.
         finding_total: number of rules and groups with findings, shown or not.
+        predictions: None if the page has no such part.
     """
 
     as_of: str
@@ -287,6 +365,12 @@ class Page:
     worst: tuple[GroupView, ...]
     findings: tuple[FindingView, ...]
     finding_total: int
+    predictions: PredictionsView | None = None
+
+    @property
+    def linked_generations(self) -> frozenset[str]:
+        """Return the ids of generations to which a part of the page links."""
+        return frozenset() if self.predictions is None else self.predictions.anchors
 
 
 def reasons(lines: Iterable[ConformanceLine | StrategyLine | CauseLine | GenerationLine]) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from assignors.replay.conformance import Conformance
-from assignors.scenario.backtest import Share
 from jobs.backtest.judging import Differing, JudgedPredictions
-from jobs.backtest.words import COMPARED, client_words, conformance_words, omission_words, reason_words
+from jobs.backtest.words import COMPARED, client_words, conformance_words, omission_words, reason_words, total_counts
 from jobs.runtime.locations import on_one_line
 from jobs.what_if.text import table_lines
 
@@ -18,8 +17,8 @@ def backtest_lines(judged: JudgedPredictions) -> Iterator[str]:
     backtest, differences = judged.backtest, judged.differences
     if backtest.shares:
         rows: list[Sequence[str]] = [("", "predicted", *map(conformance_words, COMPARED))]
-        rows += [_row(f"{share.strategy}, {client_words(share)}", share.counts) for share in backtest.shares]
-        yield from table_lines([*rows, _row("in total", _total(backtest.shares))])
+        rows += [_row(f"{share.strategy}, {client_words(share.strategy, share.leader_client)}", share.counts) for share in backtest.shares]
+        yield from table_lines([*rows, _row("in total", total_counts(backtest.shares))])
     else:
         yield "no generation can be predicted"
     if differences.count:
@@ -40,16 +39,12 @@ def backtest_document(judged: JudgedPredictions) -> dict[str, Any]:
     shares = [{"strategy": one.strategy, "leader_client": one.leader_client, **_figures(one.counts)} for one in backtest.shares]
     return {
         "shares": shares,
-        "total": _figures(_total(backtest.shares)),
+        "total": _figures(total_counts(backtest.shares)),
         "reasons": {reason.value: count for reason, count in backtest.reasons.items()},
         "left_out": {omission.value: count for omission, count in backtest.omissions.items()},
         "difference_count": differences.count,
         "differences": [_difference_document(one) for one in differences.shown],
     }
-
-
-def _total(shares: Sequence[Share]) -> dict[Conformance, int]:
-    return {conformance: sum(share.counts.get(conformance, 0) for share in shares) for conformance in COMPARED}
 
 
 def _figures(counts: Mapping[Conformance, int]) -> dict[str, int]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from decimal import Decimal
 
+from assignors.replay.conformance import Conformance
+from assignors.scenario.backtest import Backtest, Explanation, LeftOut, Omission, Prediction, Reason
+from jobs.backtest.judging import Differences, Differing, JudgedPredictions
+from jobs.reading.stored import GroupKey
 from jobs.report.measures import SUMMED
 from jobs.report.ranking import Ranking
-from jobs.report.view import ReportRows
+from jobs.report.view import Predicted, ReportRows
 
 AS_OF = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 SUMMARY = {"run_id": "run-7", "input_counts": {"read": 962, "landed": 900, "skipped": 62, "consumer-offsets.skipped.offset commit": 62}}
@@ -22,7 +26,7 @@ def group_row(group_id="orders", **changes):
     row |= {"first_at_ms": 1_790_000_000_000, "last_at_ms": 1_790_000_120_000, "settled_position": 12, "settled_generation": 3}
     row |= {"settled_at_ms": 1_790_000_120_000, "strategy": "range", "imbalance_ratio": 1.5, "verdict": None, "better_strategy": None}
     row |= {"lag_imbalance_ratio": None, "throughput_imbalance_ratio": None, "rack_match_ratio": None}
-    row |= {"better_gain": None}
+    row |= {"better_gain": None, "predictable_count": 2, "predictable_at_ms": 1_790_000_120_000}
     row |= {"partitions_per_member_min": 1, "partitions_per_member_max": 3, "partitions_per_member_mean": 2.0}
     row |= changes
     sums = ("movement_count", "avoidable_movement_count")
@@ -112,6 +116,19 @@ def finding_row(group_id="orders", **changes):
     return row | {"evidence": {"members": MEMBER}, "advice": "look at the leader's client"} | changes
 
 
+def predicted_of(*groups, cluster_id="prod", member=MEMBER, strategy="range", leader="java", chosen=9):
+    """Of each group one prediction that is exact and two that are not, its generations 2 and 3; and one generation that was left out."""
+    exact = Prediction(1, strategy, leader, (), {}, Conformance.EXACT, ())
+    claims = (Explanation(Reason.CLAIMED_NOTHING, (member,)), Explanation(Reason.TOPIC_RACKS, ("clicks",)))
+    results, shown = [LeftOut(4, Omission.MEMBER_RESTARTED)], []
+    for group_id in groups:
+        for number, conformance in ((2, Conformance.EQUAL_SETS), (3, Conformance.DIFFERS)):
+            prediction = Prediction(number, strategy, leader, (), {}, conformance, claims)
+            shown.append(Differing(GroupKey(cluster_id, group_id), 9 + number, AS_OF, prediction))
+        results += [exact, *(one.prediction for one in shown[-2:])]
+    return Predicted(chosen, JudgedPredictions(Backtest.of(results), Differences(shown, len(shown))))
+
+
 def sample(group_ids=("orders", "billing")):
     """Every kind of row, at least twice; all groups have the same history."""
     each = [{"group_id": group_id} for group_id in group_ids]
@@ -136,6 +153,7 @@ def sample(group_ids=("orders", "billing")):
         ],
         findings=[finding_row() | key for key in each]
         + [finding_row(group_ids[0], rule_id="partition_multiply_owned", severity="critical")],
+        predicted=predicted_of(*group_ids),
     )
 
 

@@ -14,11 +14,11 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from jobs.pages.figures import visible
-from jobs.report.groups import anchor
+from jobs.report.groups import anchor, generation_anchor
 from jobs.report.page import MOST_BYTES, Document, build_page, render
 from jobs.report.ranking import Ranking
 from jobs.report.view import Page, ReportRows
-from tests.builders.report_rows import AS_OF, finding_row, group_row, large_fleet
+from tests.builders.report_rows import AS_OF, finding_row, group_row, large_fleet, sample
 from tests.contract.browser import browsing, requests_of, require_chromium
 from tests.faults.hostile_names import NAMES
 
@@ -224,6 +224,21 @@ def test_a_name_leads_to_the_groups_details_and_back(browser: Chrome, document: 
     assert abs(browser.execute_script("return arguments[0].getBoundingClientRect().top", section)) < 100
     section.find_element(By.LINK_TEXT, "Back to the groups").click()
     assert browser.current_url.endswith("#groups")
+
+
+def test_a_prediction_leads_to_its_generation_and_unfolds_it(chromium: Chrome, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(render(build_page(sample(("orders",)), AS_OF)).html, encoding="utf-8")
+    chromium.get(path.as_uri())
+    row = chromium.find_element(By.ID, generation_anchor(anchor("prod", "orders"), 12))
+    assert not row.is_displayed()
+    chromium.find_element(By.CSS_SELECTOR, "#predictions a[href$='-12']").click()
+    WebDriverWait(chromium, 60).until(lambda _: row.is_displayed(), "still folded")
+    top, height = chromium.execute_script("return [arguments[0].getBoundingClientRect().top, innerHeight]", row)
+    assert 0 <= top < height
+    chromium.find_element(By.CSS_SELECTOR, "#predictions th a").click()
+    assert chromium.current_url.endswith(f"#{anchor('prod', 'orders')}")
+    assert chromium.get_log("browser") == []
 
 
 @pytest.mark.parametrize("number", [GROUPS - 1, DETAILED], ids=["of a later page", "without details"])

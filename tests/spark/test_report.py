@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,18 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from assignors.scenario.backtest import Prediction
+from jobs.backtest.judging import judge_predictions, predictions
+from jobs.reading.generations import read_generations
+from jobs.reading.groups import find_groups
+from jobs.reading.published import open_published
 from jobs.report.commit_groups import count_commits
 from jobs.report.groups import add_settled, anchor
-from jobs.report.queries import condense_findings, condense_movements, count_parts, hold_partitions, is_one_of, tally_fleet, tally_groups
+from jobs.report.queries import collect_rows, condense_findings, condense_movements, count_parts, hold_partitions, tally_fleet, tally_groups
 from jobs.report.ranking import merge_parts, worst_first
+from jobs.storage.sql_literals import is_one_of
+from jobs.storage.warehouse import Warehouse
+from schemas.config import ReportSettings
 from schemas.tables import (
     ASSIGNMENTS,
     FINDINGS,
@@ -89,6 +97,8 @@ def test_group_row_sums_its_history_and_shows_its_last_settled_generation(spark:
         "first_at_ms": AT_MS,
         "last_at_ms": AT_MS,
         "newest_position": 14,
+        "predictable_count": 0,
+        "predictable_at_ms": None,
         "settled_position": 12,
         "strategy": "range",
         "imbalance_ratio": 1.5,
@@ -100,6 +110,33 @@ def test_group_row_sums_its_history_and_shows_its_last_settled_generation(spark:
     assert idle["current_critical_count"] == 0
     (details,) = add_settled([by_group["orders"]], collected(tally_groups(audits.where(is_orders()), limit=1)))
     assert (details["settled_generation"], details["settled_at_ms"], details["partitions_per_member_mean"]) == (2, AT_MS, 2.0)
+
+
+def test_generations_are_counted_that_a_scenario_could_have_said(spark: SparkSession) -> None:
+    played = {"strategy": "range", "member_count": 2, "generation_gap": 0, "triggers": ["member_joined", "partitions_added"]}
+    played |= dict.fromkeys(("retained_count", "revoked_count", "reassigned_count", "lost_count", "orphaned_count"), 0)
+    others: list[dict[str, Any]] = [
+        {"member_count": 0},
+        {"generation_gap": 1},
+        {"retained_count": None},
+        {"retained_count": 0},
+        {"triggers": None},
+        {"triggers": ["member_joined", "rack_changed"]},
+        {"strategy": "own"},
+        {"basis": "recomputed"},
+    ]
+    later = AT + timedelta(minutes=1)
+    audits = frame(
+        spark,
+        GENERATION_AUDITS,
+        {**played, "reassigned_count": 1},
+        {**played, "orphaned_count": 1, "generation_gap": None, "position": 11, "observed_at": later},
+        {**played, "retained_count": 1, "generation_gap": -1, "position": 12, "triggers": ["cooperative_follow_up"]},
+        *({**played, "retained_count": 1, "observed_at": later + timedelta(days=1), "position": 20, **other} for other in others),
+    )
+    parts = collected(count_parts(audits, frame(spark, FINDINGS)))
+    found = {part["strategy"]: (part["predictable_count"], part["predictable_at_ms"]) for part in parts}
+    assert found == {"range": (3, AT_MS + 60_000), "own": (0, None)}
 
 
 def test_groups_that_only_commit_are_those_without_snapshots_whose_commits_are_left(spark: SparkSession) -> None:
@@ -310,6 +347,28 @@ def test_the_same_tables_give_the_same_bytes(evenkeel, demo_warehouse: Path, tmp
         assert evenkeel("report", "--warehouse", demo_warehouse, "--output", page, "--as-of", "2026-11-22T00:00:00Z") == 0
     assert pages[0].read_bytes() == pages[1].read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "one.html"]
+
+
+def test_predictions_are_those_of_what_if(spark: SparkSession, demo_warehouse: Path) -> None:
+    """Of all groups, and of the newest generations alone; each is predicted from those before it all the same."""
+    warehouse = Warehouse(spark, str(demo_warehouse))
+    warehouse.read_published()
+    predicted = collect_rows(warehouse, ReportSettings()).predicted
+    tables = open_published(str(demo_warehouse))
+    everything = list(read_generations(tables, find_groups(tables, (), every_group=True)))
+    expected = judge_predictions(everything)
+    assert predicted is not None and expected.differences.count > 0
+    assert predicted.judged.backtest.shares == expected.backtest.shares
+    assert predicted.judged.differences == expected.differences
+    counts = [*(share.count for share in expected.backtest.shares), *predicted.judged.backtest.omissions.values()]
+    assert predicted.chosen_count == sum(counts)
+
+    few = collect_rows(warehouse, ReportSettings(backtest_generations=7)).predicted
+    assert few is not None and few.chosen_count == 7
+    newest = sorted((one.observed_at for one, result in predictions(everything) if isinstance(result, Prediction)), reverse=True)[6]
+    of_newest = judge_predictions(everything, lambda one: one.observed_at >= newest)
+    assert few.judged.backtest.shares == of_newest.backtest.shares
+    assert collect_rows(warehouse, ReportSettings(backtest_generations=0)).predicted is None
 
 
 def test_every_other_group_gets_a_page_and_programs_get_files(

@@ -188,7 +188,11 @@ function tableOfGroups(table) {
     const number = isGroup ? lines.withAnchor(fragment) : -1;
     if (number >= 0) reveal(number);
     else if (isGroup && lines.next) location.replace(lines.next + location.hash);
-    else byId(fragment)?.scrollIntoView(); /* its place changed when rows were taken out */
+    else {
+      const folded = byId(fragment)?.closest("details");
+      if (folded) folded.open = true; /* not every browser unfolds for a fragment */
+      byId(fragment)?.scrollIntoView(); /* its place changed when rows were taken out */
+    }
   }
 
   for (const heading of headings) {

@@ -43,7 +43,10 @@ def test_every_setting_can_be_given() -> None:
         },
         "audit": {"max_look_delay_s": 0},
         "quality": {"max_quarantined_ratio": 1, "fail_on": "warning"},
-        "report": {"output": "r.html", "group_pages": "d", "export": ["csv"], "export_dir": "e", "worst_groups": 0, "max_detail_rows": 5},
+        "report": {
+            **{"output": "r.html", "group_pages": "d", "export": ["csv"], "export_dir": "e"},
+            **{"worst_groups": 0, "max_detail_rows": 5, "backtest_generations": 0},
+        },
         "maintain": {"retention_days": 1, "counterfactual_days": 2, "vacuum_hours": 169},
     }
     settings = parse_settings(content, "f")
@@ -82,6 +85,11 @@ def test_the_files_in_conf_are_right(name: str) -> None:
             {"quality": {"max_quarantined_ratio": 5}},
             "f: quality.max_quarantined_ratio: Input should be less than or equal to 1, found 5",
             id="too large",
+        ),
+        pytest.param(
+            {"report": {"backtest_generations": 10_001}},
+            "f: report.backtest_generations: Input should be less than or equal to 10000, found 10001",
+            id="more than the driver has memory for",
         ),
         pytest.param(
             {"quality": {"fail_on": "fatal"}},

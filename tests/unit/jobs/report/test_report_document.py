@@ -16,7 +16,7 @@ from jobs.report.page import MOST_BYTES, MOST_ROWS, build_page, build_views, ren
 from jobs.report.ranking import Ranking
 from jobs.report.view import ReportRows
 from tests.builders.page_outline import Outline
-from tests.builders.report_rows import AS_OF, SUMMARY, finding_row, flow_row, group_row, large_fleet, sample
+from tests.builders.report_rows import AS_OF, MEMBER, SUMMARY, finding_row, flow_row, group_row, large_fleet, predicted_of, sample
 from tests.faults.hostile_names import MARKUP
 
 
@@ -60,8 +60,11 @@ def hostile_rows(text):
 
     poisoned = {"member_id", "previous_member_id", "group_instance_id", "topic", "message", "advice", "cluster_id", "leader_client"}
     poisoned |= {"strategy", "better_strategy", "cause"}
-    lists = {field.name: [poison(row) for row in getattr(rows, field.name)] for field in fields(rows)}
-    rows = ReportRows(**lists | {"ranked": Ranking(lists["ranked"])})
+    lists = {field.name: [poison(row) for row in getattr(rows, field.name)] for field in fields(rows) if field.name != "predicted"}
+    predicted = predicted_of(
+        f"{text}-a", cluster_id=f"{text}prod", member=f"{text}{MEMBER}", strategy=f"{text}range", leader=f"{text}java", chosen=3
+    )
+    rows = ReportRows(**lists | {"ranked": Ranking(lists["ranked"]), "predicted": predicted})
     return replace(rows, findings=[row | {"evidence": {text: text}} for row in rows.findings])
 
 

@@ -215,6 +215,7 @@ def audited(strategy: str = "range", group_id: str = "orders", **changes: Any) -
     part |= {"generation_count": 2, "movement_count": 3, "movement_count_known": 1, "avoidable_movement_count": None}
     part |= {"avoidable_movement_count_known": 0, "first_at_ms": 10, "last_at_ms": 20, "newest_position": 5, "member_count": 2}
     part |= {"settled_position": 4, "imbalance_ratio": 1.5, "partitions_per_member_min": 1, "partitions_per_member_max": 3}
+    part |= {"predictable_count": 1, "predictable_at_ms": 12}
     return part | changes
 
 
@@ -228,12 +229,14 @@ def test_a_group_that_changed_its_strategy_is_one_row() -> None:
     before = audited("range", generation_count=3, movement_count=None, movement_count_known=0, member_count=9, newest_position=3)
     before |= {"settled_position": 3, "imbalance_ratio": 9.0, "first_at_ms": 1, "last_at_ms": 11}
     empty = audited("", settled_position=None, imbalance_ratio=None, newest_position=8, member_count=0, last_at_ms=30)
-    for parts in ([before, audited("sticky"), empty], [empty, audited("sticky"), before]):
+    empty |= {"predictable_count": 0, "predictable_at_ms": None}
+    for parts in ([before, audited("sticky", predictable_at_ms=14), empty], [empty, audited("sticky", predictable_at_ms=14), before]):
         (row,) = merge_parts(parts)
         assert (row["strategy"], row["imbalance_ratio"], row["settled_position"]) == ("sticky", 1.5, 4)
         assert (row["newest_position"], row["member_count"], row["first_at_ms"], row["last_at_ms"]) == (8, 0, 1, 30)
         assert (row["generation_count"], row["movement_count"], row["movement_count_known"]) == (7, 6, 2)
         assert (row["avoidable_movement_count"], row["avoidable_movement_count_known"]) == (None, 0)
+        assert (row["predictable_count"], row["predictable_at_ms"]) == (2, 14)
 
 
 def test_a_group_without_a_settled_generation_has_no_strategy() -> None:
