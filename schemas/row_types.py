@@ -297,6 +297,7 @@ class StoredSnapshot(GenerationRow):
     leader_client: str | None
     offered: list[list[str] | None]
     rebalance_timeouts_ms: list[int | None]
+    session_timeouts_ms: list[int | None]
     known_batched_epoch_count: int | None
 
 

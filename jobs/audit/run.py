@@ -110,7 +110,8 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
     others = ("first_position", "offsets_partition", "has_conflict", *audit_udfs.TARGET_COLUMNS, "group_type", "leader_client")
-    of_members = {"offered": F.col("members")["strategies"], "rebalance_timeouts_ms": F.col("members")["rebalance_timeout_ms"]}
+    timeouts = {f"{name}_timeouts_ms": F.col("members")[f"{name}_timeout_ms"] for name in ("rebalance", "session")}
+    of_members = {"offered": F.col("members")["strategies"], **timeouts}
     member_columns = {**of_members, "known_batched_epoch_count": F.col("batched_epoch_count")}  # the packed one has no nulls
     wide = flatten_snapshots(snapshots.withColumns(member_columns), *others, *member_columns)
     topics = warehouse.read(GENERATION_TOPICS.name).select(

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignors.audit.audit import Audit, AuditedGeneration, AuditedSolution
+from assignors.audit.movements import Movement
 from assignors.audit.triggers import Evidence
+from assignors.generation.balance import Balance
 from assignors.generation.generation import Generation
 from assignors.generation.subscriptions import subscribed_topics
 from assignors.model import AssignmentMapping, GroupProblem
@@ -63,6 +65,9 @@ class SnapshotFacts:
         recurrences: what happened repeatedly within an hour or a day before this snapshot.
         rebalance_timeouts_ms: member id -> how long the coordinator waits for it in a rebalance: ``max.poll.interval.ms`` of the clients of
             Java and librdkafka. None if the source does not show it.
+        session_timeouts_ms: member id -> ``session.timeout.ms``. None if the source does not show it, or the coordinator decides it.
+        balance: the figures of the observed assignment; None if there is none.
+        movements: the partitions whose owner changed since the generation before; none if that generation is not known.
     """
 
     uncertain_topics: Sequence[str]
@@ -77,6 +82,9 @@ class SnapshotFacts:
     leader_client: str | None = None
     recurrences: Recurrences = NOTHING_RECURS
     rebalance_timeouts_ms: Mapping[str, int | None] = field(default_factory=dict)
+    session_timeouts_ms: Mapping[str, int | None] = field(default_factory=dict)
+    balance: Balance | None = None
+    movements: Sequence[Movement] = ()
 
     @property
     def strategy(self) -> str:
@@ -116,7 +124,8 @@ def gather_facts(
     observed_at = next(number for number, solution in enumerate(solved) if solution["basis"] == OBSERVED)
     stored = generation.solutions[observed_at]
     observed = Generation(generation.generation, stored.strategy, generation.problem, stored.assignment or {})
-    previous, window = history.advance(generation, observed, audits[observed_at])
+    audit = audits[observed_at]
+    previous, window = history.advance(generation, observed, audit)
     members = [member.member_id for member in generation.problem.members]
     offers = zip(members, row["offered"], strict=True)
     subscribed = subscribed_topics(generation.problem)
@@ -125,7 +134,7 @@ def gather_facts(
         [_solution_facts(*rows_of_one) for rows_of_one in zip(solved, generation.solutions, audits, strict=True)],
         bool(row["has_conflict"]),
         observed,
-        audits[observed_at].is_settled is not False,
+        audit.is_settled is not False,
         generation.evidence,
         {member_id: names for member_id, names in offers if names},
         previous,
@@ -133,6 +142,9 @@ def gather_facts(
         row["leader_client"],
         Recurrences.decoded(solved[observed_at]["recurrences"]),
         dict(zip(members, row["rebalance_timeouts_ms"], strict=True)),
+        dict(zip(members, row["session_timeouts_ms"], strict=True)),
+        audit.balance,
+        () if audit.difference is None else audit.difference.movements,
     )
 
 

@@ -29,6 +29,8 @@ class Stored:
     uncertain_topics: Sequence[str]
     recurrences: str | None = None
     rebalance_timeout_ms: int | None = None
+    session_timeout_ms: int | None = None
+    leader_client: str | None = None
 
 
 def stored(
@@ -46,6 +48,7 @@ def stored(
     is_follow_up: bool = False,
     is_rewrite: bool = False,
     batched_epoch_count: int = 0,
+    racks: Mapping[str, str] | None = None,
     **shown: Any,
 ) -> Stored:
     """Return a snapshot with the partitions of members; members that are not listed subscribe to ``t`` and have no claims.
@@ -55,12 +58,15 @@ def stored(
         topics: partition counts; ``t`` has two when None.
         at: member id -> client id and host; the same place for all that are not in it.
         offered: member id -> its list of assignors.
+        racks: topic -> the racks of the replicas of its partitions, one letter each, as ``ab b``.
         shown: fields of ``Evidence``.
     """
     listed = {one.member_id: one for one in members}
     everybody = tuple(listed.get(name, member(name)) for name in given)
     clients = {name: ANYWHERE for name in given} | dict(at or {})
-    existing = {name: Topic(count) for name, count in ({"t": 2} if topics is None else topics).items()}
+    counts = {"t": 2} if topics is None else topics
+    racks_of = {name: tuple(map(tuple, text.split())) for name, text in (racks or {}).items()}
+    existing = {name: Topic(count, racks_of.get(name)) for name, count in counts.items()}
     participants = [Participant(owner_of(one), one.member_id, clients[one.member_id], None, frozenset(one.topics)) for one in everybody]
     defaults = {"is_consumer_protocol": strategy not in CLASSIC, "is_conversion": False, "is_poll": False, "has_subscriptions": True}
     evidence = Evidence(
@@ -89,8 +95,9 @@ def facts(*history: Stored) -> list[SnapshotFacts]:
         solved = {"basis": OBSERVED, "strategy": "", "status": "solved", "conformance": None, "kafka_version": None, "detail": None}
         solved["uncertain_topics"] = one.uncertain_topics
         solved["recurrences"] = one.recurrences
-        timeouts_ms = [one.rebalance_timeout_ms] * len(one.generation.problem.members)
-        row = {"offered": one.offered, "has_conflict": False, "leader_client": None, "rebalance_timeouts_ms": timeouts_ms}
+        of_all = {"rebalance_timeouts_ms": one.rebalance_timeout_ms, "session_timeouts_ms": one.session_timeout_ms}
+        timeouts_ms = {name: [timeout] * len(one.generation.problem.members) for name, timeout in of_all.items()}
+        row = {"offered": one.offered, "has_conflict": False, "leader_client": one.leader_client, **timeouts_ms}
         gathered.append(gather_facts(row, one.generation, [solved], audit.advance(one.generation), past))
     return gathered
 
