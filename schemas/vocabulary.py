@@ -166,6 +166,7 @@ class Rule(Word):
     IDLE_MEMBERS = "idle_members"
     MORE_MEMBERS_THAN_PARTITIONS = "more_members_than_partitions"
     RANGE_CROWDED = "range_crowded"
+    TOPIC_SKEW = "topic_skew"
     REBALANCE_STORM = "rebalance_storm"
     RESTART_LOOP = "restart_loop"
     PARTITION_FLAPPING = "partition_flapping"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobs.findings import commits, looks, ownership, protocols, records, stability, subscriptions
+from jobs.findings import commits, looks, ownership, protocols, records, stability, subscriptions, topic_spread
 from jobs.findings.rule import Facts, Finding, FindingRule
 
 RULES = (
@@ -13,6 +13,7 @@ RULES = (
     ownership.idle_members,
     ownership.surplus_members,
     ownership.crowded_range,
+    topic_spread.skewed_topics,
     stability.rebalance_storm,
     stability.restart_loop,
     stability.flapping_partitions,

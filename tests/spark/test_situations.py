@@ -98,6 +98,14 @@ def test_first_metadata_snapshot_accuses_no_earlier_generation(tables: dict[str,
     assert [(row["unassigned_count"], row["pause_partition_ms"]) for row in audits] == [(0, 0)] * 4
 
 
+def test_topics_on_few_members_are_found_though_loads_are_even(tables: dict[str, list[Row]]) -> None:
+    """Nine members have four partitions each of two topics of eighteen; with two members, each has a whole topic."""
+    (skew,) = found(tables, "c13")["topic_skew"]
+    assert "topic1 with 5 of 9 members, and one of them has 4 of its 18 partitions" in skew["message"]
+    (skew,) = found(tables, "c25")["topic_skew"]
+    assert (skew["severity"], skew["evidence"]["topics"], skew["evidence"]["topic_skew_max"]) == ("info", "cold, hot", "4")
+
+
 def lines(name: str, source: str) -> list[str]:
     return (SITUATIONS / name / source).read_text(encoding="utf-8").splitlines(keepends=True)
 

@@ -1,0 +1,106 @@
+"""Rules on how an assignment spreads single topics: over the members, beside other topics, and over racks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from assignors.generation.generation import STREAMS
+from assignors.generation.holdings import Holdings
+from assignors.generation.subscriptions import existing_partition_counts, subscribers_of
+from jobs.findings.facts import SnapshotFacts
+from jobs.findings.rule import Found, counted, figures, rule
+from schemas.vocabulary import Rule, Severity
+
+FEWEST_A_MEMBER = 2
+"""Partitions of a topic for each member from which its spread is judged. With fewer, chance alone leaves members without any."""
+
+TIMES_ITS_SHARE = 2
+"""How many even shares of a topic one member has in a skewed topic."""
+
+READERS_LEFT_OUT = 3
+"""One member in so many has nothing of a skewed topic. If partitions were dealt out by chance, one topic in twelve would be skewed."""
+
+
+def _are_alike(snapshot: SnapshotFacts) -> bool:
+    """Return whether loads can be judged, and all members that read an existing topic read the same ones."""
+    return snapshot.is_settled and snapshot.has_subscriptions_recorded and len(subscribers_of(snapshot.problem)) == 1
+
+
+@dataclass(frozen=True)
+class _SkewedTopic:
+    topic: str
+    partition_count: int
+    reader_count: int
+    most: int
+
+    def text(self, member_count: int) -> str:
+        readers = f"{self.topic} with {self.reader_count} of {member_count} members"
+        return f"{readers}, and one of them has {self.most} of its {self.partition_count} partitions"
+
+
+def _skewed_topics(snapshot: SnapshotFacts, members: Sequence[str]) -> Iterator[_SkewedTopic]:
+    """Yield the topics of which some members have much and others nothing, in the order of their names."""
+    reading = set(members)
+    lengths: defaultdict[str, list[int]] = defaultdict(list)
+    for owner, topic, length in Holdings.of(snapshot.observed.assignment).entries():
+        if owner in reading:
+            lengths[topic].append(length)
+    for topic, count in sorted(existing_partition_counts(snapshot.problem).items()):
+        if topic in snapshot.uncertain_topics or topic not in lengths or count < FEWEST_A_MEMBER * len(members):
+            continue
+        readers, most, share = len(lengths[topic]), max(lengths[topic]), -(-count // len(members))
+        if most >= TIMES_ITS_SHARE * share and (len(members) - readers) * READERS_LEFT_OUT >= len(members):
+            yield _SkewedTopic(topic, count, readers, most)
+
+
+@rule(
+    Rule.TOPIC_SKEW,
+    Severity.INFO,
+    "A topic is with few members though the loads are even",
+    when=(
+        "All members subscribe to the same topics, and their loads differ by at most one partition. Yet a topic with at least "
+        f"{FEWEST_A_MEMBER} partitions for each member is spread unevenly. One member has at least {TIMES_ITS_SHARE} times its even share "
+        f"of the topic, and at least one member in {READERS_LEFT_OUT} has nothing of it. Kafka Streams is not reported, since its tasks "
+        "are sets of partitions."
+    ),
+    advice=(
+        "Only counts are even. If one of these topics has most of the records, its few readers have most of the work. Sticky assignors "
+        "balance the sum of all topics, and keep what members have. roundrobin and range spread each topic over all members. Under the "
+        "consumer protocol, range does (group.remote.assignor)."
+    ),
+)
+def skewed_topics(snapshot: SnapshotFacts) -> Found | None:
+    """Return the topics that only some members read, although all members have equally many partitions."""
+    balance = snapshot.balance
+    if balance is None or balance.topic_skew_max < FEWEST_A_MEMBER * TIMES_ITS_SHARE or snapshot.strategy == STREAMS:
+        return None
+    if not _are_alike(snapshot):
+        return None
+    (members,) = subscribers_of(snapshot.problem).values()
+    held = Holdings.of(snapshot.observed.assignment)
+    loads = [held.load(name) for name in members]
+    if max(loads) - min(loads) > 1:
+        return None
+    skewed = list(_skewed_topics(snapshot, members))
+    if not skewed:
+        return None
+    texts = [one.text(len(members)) for one in islice(skewed, 3)]
+    return Found(
+        f"All members have {_between(min(loads), max(loads))}, yet {counted(len(skewed), 'topic is', 'topics are')} with few members: "
+        f"{'; '.join(texts)}",
+        figures(
+            topic_count=len(skewed),
+            topics=[one.topic for one in skewed],
+            topic_skew_max=balance.topic_skew_max,
+            partitions_per_member_max=max(loads),
+            partitions_per_member_min=min(loads),
+            member_count=len(members),
+        ),
+    )
+
+
+def _between(least: int, most: int) -> str:
+    return counted(most, "partition") if least == most else f"{least} or {counted(most, 'partition')}"
