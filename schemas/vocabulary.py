@@ -167,6 +167,7 @@ class Rule(Word):
     MORE_MEMBERS_THAN_PARTITIONS = "more_members_than_partitions"
     RANGE_CROWDED = "range_crowded"
     TOPIC_SKEW = "topic_skew"
+    RANGE_NOT_COPARTITIONED = "range_not_copartitioned"
     REBALANCE_STORM = "rebalance_storm"
     RESTART_LOOP = "restart_loop"
     PARTITION_FLAPPING = "partition_flapping"

@@ -107,6 +107,16 @@ class Owners:
         free: NDArray[np.int64] = self.free[is_wanted[self.layout.topic_indices(self.free)]]
         return free
 
+    def parted(self, topic: str, other: str) -> list[int]:
+        """Return the partition numbers with different owners in two topics of the layout; both topics are of one size.
+
+        Partitions that nobody owns are left out.
+        """
+        starts, index = self.layout.starts, self.layout.topic_index
+        one, two = (self.first[starts[index[name]] : starts[index[name] + 1]] for name in (topic, other))
+        parted: list[int] = np.flatnonzero((one != two) & (one != NOBODY) & (two != NOBODY)).tolist()
+        return parted
+
     @property
     def multiply_owned(self) -> list[TopicPartition]:
         """Return the partitions with several owners. A partition that one owner was given twice has one owner."""

@@ -14,6 +14,7 @@ RULES = (
     ownership.surplus_members,
     ownership.crowded_range,
     topic_spread.skewed_topics,
+    topic_spread.parted_topics,
     stability.rebalance_storm,
     stability.restart_loop,
     stability.flapping_partitions,

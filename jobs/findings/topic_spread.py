@@ -9,9 +9,9 @@ from itertools import islice
 
 from assignors.generation.generation import STREAMS
 from assignors.generation.holdings import Holdings
-from assignors.generation.subscriptions import existing_partition_counts, subscribers_of
+from assignors.generation.subscriptions import existing_partition_counts, layout_of, subscribers_of
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.rule import Found, counted, figures, rule
+from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
 from schemas.vocabulary import Rule, Severity
 
 FEWEST_A_MEMBER = 2
@@ -22,6 +22,9 @@ TIMES_ITS_SHARE = 2
 
 READERS_LEFT_OUT = 3
 """One member in so many has nothing of a skewed topic. If partitions were dealt out by chance, one topic in twelve would be skewed."""
+
+RANGES = ("range", "server-range")
+"""The assignors that give partitions of one number to one member, in all topics of one size that the same members read."""
 
 
 def _are_alike(snapshot: SnapshotFacts) -> bool:
@@ -104,3 +107,64 @@ def skewed_topics(snapshot: SnapshotFacts) -> Found | None:
 
 def _between(least: int, most: int) -> str:
     return counted(most, "partition") if least == most else f"{least} or {counted(most, 'partition')}"
+
+
+@dataclass(frozen=True)
+class _Parted:
+    """Two topics of one size whose partitions of one number have different owners."""
+
+    first: str
+    second: str
+    partition_count: int
+    numbers: Sequence[int]
+
+
+def _parted_topics(snapshot: SnapshotFacts) -> Iterator[_Parted]:
+    """Yield the topics whose owners differ from those of the first topic of the same size."""
+    owners = Holdings.of(snapshot.observed.assignment).owners_in(layout_of(snapshot.problem))
+    (topics,) = subscribers_of(snapshot.problem)
+    by_size: defaultdict[int, list[str]] = defaultdict(list)
+    for topic, size in owners.layout.sizes.items():
+        if topic in topics and topic not in snapshot.uncertain_topics:
+            by_size[size].append(topic)
+    for size, names in by_size.items():
+        for name in names[1:]:
+            numbers = owners.parted(names[0], name)
+            if numbers:
+                yield _Parted(names[0], name, size, numbers)
+
+
+@rule(
+    Rule.RANGE_NOT_COPARTITIONED,
+    Severity.WARNING,
+    "Range does not keep partitions of one number together",
+    when=(
+        "The assignor is range, all members subscribe to the same topics, and two of these have equally many partitions. Kafka's range "
+        "gives the partitions of one number to the same member in both topics. Here some of them have different owners. Topics of "
+        "different sizes are not compared: no record shows whether an application joins them."
+    ),
+    advice=(
+        "An application that joins these topics by partition misses matches without an error. Check the leader's client library: Kafka's "
+        "range keeps such partitions together. Under the consumer protocol, check the brokers' release and their group.consumer.assignors."
+    ),
+)
+def parted_topics(snapshot: SnapshotFacts) -> Found | None:
+    """Return the topics of equal size whose partitions of one number have different owners."""
+    if snapshot.strategy not in RANGES or not _are_alike(snapshot):
+        return None
+    parted = list(_parted_topics(snapshot))
+    if not parted:
+        return None
+    worst = max(parted, key=lambda one: len(one.numbers))
+    return Found(
+        f"{snapshot.strategy} gives {part_of(len(worst.numbers), worst.partition_count, 'partition', 'of', 'of')} {worst.second} to "
+        f"another member than those of the same number of {worst.first}: {listed([str(number) for number in worst.numbers])}",
+        figures(
+            topic_count=len(parted) + len({one.partition_count for one in parted}),
+            topics=list(dict.fromkeys(name for one in parted for name in (one.first, one.second))),
+            parted_count=len(worst.numbers),
+            partition_count=worst.partition_count,
+            partitions=[str(number) for number in worst.numbers],
+            flavour=snapshot.leader_client or "",
+        ),
+    )

@@ -106,6 +106,13 @@ def test_topics_on_few_members_are_found_though_loads_are_even(tables: dict[str,
     assert (skew["severity"], skew["evidence"]["topics"], skew["evidence"]["topic_skew_max"]) == ("info", "cold, hot", "4")
 
 
+def test_range_that_does_not_keep_numbers_together_is_found(tables: dict[str, list[Row]]) -> None:
+    """Kafka's range gives partition 1 of both topics to one member. The loads are equal, so the two assignments conform."""
+    (audit,) = observed(tables, "c26")
+    (parted,) = found(tables, "c26")["range_not_copartitioned"]
+    assert (audit["conformance"], parted["severity"], parted["evidence"]["partitions"]) == ("equal_balance", "warning", "1, 4")
+
+
 def lines(name: str, source: str) -> list[str]:
     return (SITUATIONS / name / source).read_text(encoding="utf-8").splitlines(keepends=True)
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from assignors.audit.triggers import Evidence
+from assignors.generation.generation import Generation
+from jobs.findings import SnapshotFacts
+from jobs.findings.topic_spread import RANGES, parted_topics
 from schemas.vocabulary import Rule
+from tests.builders.golden_vectors import STRATEGIES, problem_of, read_vectors
 from tests.builders.histories import member
 from tests.builders.snapshots_of import Stored, last, stored
 
@@ -67,3 +72,53 @@ def test_a_third_of_the_members_without_a_topic_is_enough() -> None:
 )
 def test_no_finding_for_topics_that_are_spread(near: Stored) -> None:
     assert last(Rule.TOPIC_SKEW, near) is None
+
+
+def test_range_that_parts_numbers_of_two_topics_is_a_warning() -> None:
+    finding = last(Rule.RANGE_NOT_COPARTITIONED, group({"a": "t0 t2 u0 u1", "b": "t1 t3 u2 u3"}, TWO_OF_FOUR, strategy="range"))
+    assert (finding.severity, finding.message) == (
+        "warning", "range gives 2 of 4 partitions of u to another member than those of the same number of t: 1, 2",
+    )  # fmt: skip
+    assert finding.evidence["topics"] == "t, u"
+
+
+def test_every_pair_of_topics_of_one_size_is_compared() -> None:
+    given = {"a": "t0 u0 v0 w1 x0 x1", "b": "t1 u1 v1 w0 x2 x3"}
+    finding = last(Rule.RANGE_NOT_COPARTITIONED, group(given, {"t": 2, "u": 2, "v": 2, "w": 2, "x": 4}, strategy="server-range"))
+    assert (finding.evidence["topic_count"], finding.evidence["topics"], finding.evidence["parted_count"]) == ("2", "t, w", "2")
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(group({"a": "t0 t1 u0 u1", "b": "t2 t3 u2 u3"}, TWO_OF_FOUR, strategy="range"), id="together"),
+        pytest.param(group({"a": "t0 t2 u0 u1", "b": "t1 t3 u2 u3"}, TWO_OF_FOUR, strategy="sticky"), id="another assignor"),
+        pytest.param(group({"a": "t0 t1 u0", "b": "t2 t3 u1"}, {"t": 4, "u": 2}, strategy="range"), id="other sizes"),
+        pytest.param(group({"a": "t0 t1 u0 u1", "b": "t2 t3 u2"}, TWO_OF_FOUR, strategy="range"), id="one is left out"),
+        pytest.param(
+            stored(1, {"a": "t0 t1", "b": "u0 u1"}, member("a", "t"), member("b", "u"), topics={"t": 2, "u": 2}), id="read by others"
+        ),
+        pytest.param(group({"a": "t0 u1", "b": "t1 u0"}, {"t": 2, "u": 2}, "range", uncertain_topics=("u",)), id="the size is a guess"),
+        pytest.param(group({"a": "t0 u1", "b": "t1 u0"}, {"t": 2, "u": 2}, "range", has_subscriptions=False), id="nobody knows who reads"),
+    ],
+)
+def test_no_finding_for_range_that_keeps_numbers_together(near: Stored) -> None:
+    assert last(Rule.RANGE_NOT_COPARTITIONED, near) is None
+
+
+def test_answers_of_kafkas_own_range_keep_numbers_together() -> None:
+    """So whoever parts them is another library. Some of these groups have racks, and some have topics of one size."""
+    alike = 0
+    for family in ("range", "range_rack", "server_range"):
+        for vector in read_vectors(family):
+            strategy = STRATEGIES.get(family, {}).get(vector["assignor"], vector["assignor"])
+            assert strategy in RANGES
+            if "assignment" not in vector["expected"]:
+                continue
+            given = {name: tuple(map(tuple, held)) for name, held in vector["expected"]["assignment"].items()}
+            evidence = Evidence(1, 0, False, False, False, False, True, strategy, (), {})
+            snapshot = SnapshotFacts((), (), observed=Generation(1, strategy, problem_of(vector), given), evidence=evidence)
+            counts = [topic.partition_count for topic in snapshot.problem.topics.values()]
+            alike += len(counts) > len(set(counts))
+            assert parted_topics.find(snapshot) is None, vector["id"]
+    assert alike > 100
