@@ -168,6 +168,7 @@ class Rule(Word):
     RANGE_CROWDED = "range_crowded"
     TOPIC_SKEW = "topic_skew"
     RANGE_NOT_COPARTITIONED = "range_not_copartitioned"
+    RACKS_UNUSED = "racks_unused"
     REBALANCE_STORM = "rebalance_storm"
     RESTART_LOOP = "restart_loop"
     PARTITION_FLAPPING = "partition_flapping"

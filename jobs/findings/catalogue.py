@@ -15,6 +15,7 @@ RULES = (
     ownership.crowded_range,
     topic_spread.skewed_topics,
     topic_spread.parted_topics,
+    topic_spread.unused_racks,
     stability.rebalance_storm,
     stability.restart_loop,
     stability.flapping_partitions,

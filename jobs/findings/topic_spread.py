@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from assignors.generation.generation import STREAMS
+from assignors.algorithms.racks import is_rack_aware
+from assignors.algorithms.releases import client_behaviour
+from assignors.generation.generation import SERVER_SIDE, STREAMS
 from assignors.generation.holdings import Holdings
-from assignors.generation.subscriptions import existing_partition_counts, layout_of, subscribers_of
+from assignors.generation.subscriptions import existing_partition_counts, layout_of, subscribed_topics, subscribers_of
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
-from schemas.vocabulary import Rule, Severity
+from schemas.vocabulary import Basis, Flavour, Rule, Severity
 
 FEWEST_A_MEMBER = 2
 """Partitions of a topic for each member from which its spread is judged. With fewer, chance alone leaves members without any."""
@@ -167,4 +169,91 @@ def parted_topics(snapshot: SnapshotFacts) -> Found | None:
             partitions=[str(number) for number in worst.numbers],
             flavour=snapshot.leader_client or "",
         ),
+    )
+
+
+WITHOUT_RACKS = frozenset({Flavour.SARAMA, Flavour.KAFKA_PYTHON, Flavour.KAFKAJS})
+"""Client libraries whose assignors ignore racks: Sarama 1.61, kafka-python 3.0 and kafkajs 2.2 do."""
+
+RACK_AWARE = ("range", "sticky", "cooperative-sticky")
+"""Kafka's assignors that go by racks (KIP-881)."""
+
+IGNORING = ("roundrobin", *SERVER_SIDE)
+"""Kafka's assignors that ignore racks in every release."""
+
+USE_A_RACK_AWARE_ONE = (
+    "Records come from another rack where a partition has no replica in its reader's. Java's range, sticky and cooperative-sticky go by "
+    "racks since 3.5."
+)
+RACKS_BY_BROKERS = (
+    "Records come from another rack where a partition has no replica in its reader's. No assignor of Kafka's brokers goes by racks. More "
+    "replicas, one in each rack, make every partition near to every member."
+)
+CORRECT_RACKS = (
+    "Give client.rack and broker.rack the same names: an assignor and a consumer compare them letter by letter. Otherwise client.rack has "
+    "no effect for these members. That is right where brokers are in fewer racks than consumers."
+)
+
+
+def _ignoring(snapshot: SnapshotFacts) -> str | None:
+    """Return who ignores racks, for a message; None if the assignor goes by racks, or if that is not known."""
+    if snapshot.strategy in IGNORING:
+        return snapshot.strategy
+    if snapshot.strategy not in RACK_AWARE:
+        return None
+    if snapshot.leader_client in WITHOUT_RACKS:
+        return f"{snapshot.strategy} of {snapshot.leader_client}"
+    if snapshot.leader_client not in (None, Flavour.JAVA):
+        return None
+    release = next((one.kafka_version for one in snapshot.solutions if one.basis == Basis.RECOMPUTED), None)
+    return None if client_behaviour(release).is_rack_aware else f"{snapshot.strategy} of release {release}"
+
+
+@rule(
+    Rule.RACKS_UNUSED,
+    Severity.INFO,
+    "Members set racks that have no effect on the assignment",
+    when=(
+        "Members set client.rack, and metadata snapshots show racks of replicas. Either a member is in a rack that has no replica of any "
+        "subscribed topic. Or the assignor ignores racks though they could matter, and a partition has no replica in its reader's rack: "
+        "round robin, the brokers' own assignors, Java before 3.5 (KIP-881), and some other libraries do."
+    ),
+    advice=f"{CORRECT_RACKS} {USE_A_RACK_AWARE_ONE}",
+)
+def unused_racks(snapshot: SnapshotFacts) -> Found | None:
+    """Return the racks of members that no replica is in, else the share of partitions with a replica near their reader."""
+    in_racks = Counter(member.rack for member in snapshot.problem.members if member.rack)
+    if not in_racks or not snapshot.is_settled:
+        return None
+    subscribed = (topic for name, topic in snapshot.problem.topics.items() if name in subscribed_topics(snapshot.problem))
+    known = [topic.partition_racks for topic in subscribed if topic.partition_racks is not None]
+    replicas = {frozenset(rack for rack in racks if rack is not None) for topic in known for racks in set(topic)}
+    of_replicas = frozenset().union(*replicas)
+    if not of_replicas:
+        return None
+    strange = sorted(rack for rack in in_racks if rack not in of_replicas)
+    member_count = len(snapshot.problem.members)
+    if strange:
+        count = sum(in_racks[rack] for rack in strange)
+        return Found(
+            f"{part_of(count, member_count, 'member', 'is', 'are')} in racks without a replica: {listed(strange)}; replicas are in "
+            f"{listed(sorted(of_replicas))}",
+            figures(member_count=count, racks=strange, replica_racks=sorted(of_replicas)),
+            advice=CORRECT_RACKS,
+        )
+    ratio = None if snapshot.balance is None else snapshot.balance.rack_match_ratio
+    ignoring = _ignoring(snapshot)
+    if ignoring is None or ratio is None or ratio == 1 or not is_rack_aware(in_racks, replicas):
+        return None
+    return Found(
+        f"{ignoring} ignores racks: {ratio:.0%} of the partitions have a replica in their reader's rack. Members are in "
+        f"{listed(sorted(in_racks))}",
+        figures(
+            strategy=snapshot.strategy,
+            rack_match_percent=round(100 * ratio),
+            member_count=in_racks.total(),
+            racks=sorted(in_racks),
+            replica_racks=sorted(of_replicas),
+        ),
+        advice=RACKS_BY_BROKERS if snapshot.evidence.is_consumer_protocol else USE_A_RACK_AWARE_ONE,
     )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from assignors import Member
 from assignors.audit.triggers import Evidence
 from assignors.generation.generation import Generation
-from jobs.findings import SnapshotFacts
-from jobs.findings.topic_spread import RANGES, parted_topics
+from jobs.findings import Finding, SnapshotFacts, SolutionFacts, find
+from jobs.findings.topic_spread import RANGES, parted_topics, unused_racks
 from schemas.vocabulary import Rule
 from tests.builders.golden_vectors import STRATEGIES, problem_of, read_vectors
 from tests.builders.histories import member
-from tests.builders.snapshots_of import Stored, last, stored
+from tests.builders.snapshots_of import Stored, facts, last, stored
 
 COOPERATIVE = "cooperative-sticky"
 TWO_OF_FOUR = {"t": 4, "u": 4}
@@ -122,3 +125,65 @@ def test_answers_of_kafkas_own_range_keep_numbers_together() -> None:
             alike += len(counts) > len(set(counts))
             assert parted_topics.find(snapshot) is None, vector["id"]
     assert alike > 100
+
+
+def in_rack(name: str, rack: str | None) -> Member:
+    return replace(member(name), rack=rack)
+
+
+def racked(rack_of_a: str | None, replicas: str, strategy: str = "range", **changes: object) -> Stored:
+    members = (in_rack("a", rack_of_a), in_rack("b", "q"))
+    return stored(1, {"a": "t0", "b": "t1"}, *members, strategy=strategy, racks={"t": replicas}, **changes)  # type: ignore[arg-type]
+
+
+def test_racks_that_no_replica_is_in_are_an_info() -> None:
+    finding = last(Rule.RACKS_UNUSED, racked("x", "pq q"))
+    assert (finding.severity, finding.message) == ("info", "1 of 2 members is in racks without a replica: x; replicas are in p, q")
+    assert (finding.evidence["member_count"], finding.evidence["racks"]) == ("1", "x")
+
+
+@pytest.mark.parametrize(("strategy", "advised"), [("roundrobin", "since 3.5"), ("uniform", "one in each rack")])
+def test_assignor_that_ignores_racks_is_named_with_the_share_of_near_replicas(strategy: str, advised: str) -> None:
+    finding = last(Rule.RACKS_UNUSED, racked("p", "q q", strategy))
+    assert finding.message == "1 of 2 members is in racks without a replica: p; replicas are in q"
+    finding = last(Rule.RACKS_UNUSED, racked("p", "q pq", strategy))
+    assert finding.message == f"{strategy} ignores racks: 50% of the partitions have a replica in their reader's rack. Members are in p, q"
+    assert finding.evidence["rack_match_percent"] == "50" and advised in finding.advice
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(racked("p", "q pq"), id="range goes by racks"),
+        pytest.param(racked("p", "p q", "roundrobin"), id="every reader is near all the same"),
+        pytest.param(racked("p", "pq pq", "roundrobin"), id="every partition is in every rack"),
+        pytest.param(racked("p", "q pq", "own", is_consumer_protocol=False), id="nobody knows what it does"),
+        pytest.param(stored(1, {"a": "t0", "b": "t1"}, in_rack("a", None), in_rack("b", ""), racks={"t": "p q"}), id="no member has one"),
+        pytest.param(stored(1, {"a": "t0", "b": "t1"}, in_rack("a", "p"), strategy="roundrobin"), id="no broker has one"),
+        pytest.param(racked("p", "q pq", topics={"t": 2, "u": 1}), id="a topic that nobody reads"),
+    ],
+)
+def test_no_finding_for_racks_that_count(near: Stored) -> None:
+    assert last(Rule.RACKS_UNUSED, near) is None
+
+
+def of_client(client: str | None, release: str | None) -> Finding | None:
+    snapshot = facts(racked("p", "q pq"))[-1]
+    solution = SolutionFacts("recomputed", "range", "solved", "exact", release)
+    return next(find(replace(snapshot, leader_client=client, solutions=(solution,)), (unused_racks,)), None)
+
+
+@pytest.mark.parametrize(
+    ("client", "release", "ignoring"),
+    [
+        ("java", "3.4.1", "range of release 3.4.1"),
+        (None, "2.3.1", "range of release 2.3.1"),
+        ("java", "3.5.0", None),
+        ("sarama", "4.4.0", "range of sarama"),
+        ("librdkafka", "3.4.1", None),
+        ("franz-go", None, None),
+    ],
+)
+def test_range_ignores_racks_before_3_5_and_in_some_libraries(client: str | None, release: str | None, ignoring: str | None) -> None:
+    finding = of_client(client, release)
+    assert (finding and finding.message.partition(" ignores racks")[0]) == ignoring
