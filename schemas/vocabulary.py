@@ -173,6 +173,7 @@ class Rule(Word):
     RESTART_LOOP = "restart_loop"
     PARTITION_FLAPPING = "partition_flapping"
     DUPLICATE_INSTANCE_ID = "duplicate_instance_id"
+    TIMEOUTS_UNWISE = "timeouts_unwise"
     DISJOINT_SUBSCRIPTIONS = "disjoint_subscriptions"
     TOPICS_MISSING = "topics_missing"
     STICKY_GENERAL_PATH = "sticky_general_path"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobs.findings import commits, looks, ownership, protocols, records, stability, subscriptions, topic_spread
+from jobs.findings import commits, looks, ownership, protocols, records, stability, subscriptions, timeouts, topic_spread
 from jobs.findings.rule import Facts, Finding, FindingRule
 
 RULES = (
@@ -20,6 +20,7 @@ RULES = (
     stability.restart_loop,
     stability.flapping_partitions,
     stability.duplicate_instance_ids,
+    timeouts.unwise_timeouts,
     subscriptions.disjoint_subscriptions,
     subscriptions.missing_topics,
     subscriptions.sticky_general_path,
