@@ -178,6 +178,7 @@ class Rule(Word):
     TOPICS_MISSING = "topics_missing"
     STICKY_GENERAL_PATH = "sticky_general_path"
     PROTOCOLS_MIXED = "protocols_mixed"
+    CLAIMS_LOST = "claims_lost"
     STALE_CLAIMS = "stale_claims"
     ASSIGNOR_NOT_SHARED = "assignor_not_shared"
     UPGRADE_BLOCKED = "upgrade_blocked"

@@ -25,6 +25,7 @@ RULES = (
     subscriptions.missing_topics,
     subscriptions.sticky_general_path,
     protocols.mixed_protocols,
+    protocols.lost_claims,
     protocols.stale_claims,
     protocols.unshared_assignors,
     protocols.blocked_upgrade,

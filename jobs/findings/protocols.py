@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assignors.algorithms.sticky.user_data import read_sticky_user_data
-from assignors.generation.generation import COOPERATIVE, STREAMS
+from assignors.generation.generation import COOPERATIVE, STREAMS, Generation
+from assignors.generation.subscriptions import existing_partition_counts
 from assignors.model import Member, TopicPartition
 from assignors.registry import BUILT_IN
 from jobs.findings.facts import SnapshotFacts
@@ -31,8 +32,8 @@ def _stayed(snapshot: SnapshotFacts) -> Iterator[Member]:
     Severity.WARNING,
     "Members give up everything in a cooperative group",
     when=(
-        "The assignor is cooperative-sticky. A member that stayed claims none of its partitions of the generation before, or offers an "
-        "eager assignor while other members offer none."
+        "The assignor is cooperative-sticky. A member that stayed claims none of its partitions of the generation before, and names that "
+        "generation. Or it offers an eager assignor while other members offer none."
     ),
     advice=(
         "A consumer that lists an eager assignor and cooperative-sticky stops for every rebalance. Finish the upgrade: restart the "
@@ -111,6 +112,72 @@ def blocked_upgrade(snapshot: SnapshotFacts) -> Found | None:
     return Found(
         f"The group's assignor {snapshot.strategy} {what}: it has no counterpart in the consumer protocol",
         figures(strategy=snapshot.strategy),
+    )
+
+
+def _lost_claims(snapshot: SnapshotFacts, previous: Generation) -> Iterator[tuple[str, set[TopicPartition]]]:
+    """Yield the members that stayed and do not claim what they had, with the partitions that they do not claim.
+
+    A member that the generation before gave its first partitions may never have received them. So partitions count if the member names
+    that generation or claimed them before. Those of a member that names no generation now also count if it named one then: it was in the
+    group, and has reset its generation since. A member that names the generation before and claims nothing is eager (``protocols_mixed``).
+    """
+    counts = existing_partition_counts(snapshot.problem)
+    earlier = {member.member_id: member for member in previous.problem.members}
+    for member in _stayed(snapshot):
+        before, named = earlier[member.member_id], _named(member)
+        given = previous.assignment.get(member.member_id, ())
+        had = {(topic, number) for topic, number in given if topic in member.topics and number < counts.get(topic, 0)}
+        missing = had.difference(member.owned)
+        if named is None:
+            certain = missing if _named(before) is not None and not member.owned else missing.intersection(before.owned)
+        else:
+            certain = missing if named == previous.generation and member.owned else set()
+        if certain:
+            yield member.member_id, certain
+
+
+def _named(member: Member) -> int | None:
+    """Return the generation of a member's claims; None if it names none."""
+    return None if member.owned_generation is None or member.owned_generation < 0 else member.owned_generation
+
+
+@rule(
+    Rule.CLAIMS_LOST,
+    Severity.WARNING,
+    "Members that stayed have lost partitions",
+    when=(
+        "The assignor is cooperative-sticky. A member that was in the generation before does not claim partitions that it had, although it "
+        "still subscribes to their topics. It claims only a part of them, or it claims nothing and names no generation. A member that may "
+        "not have received its partitions yet does not count."
+    ),
+    advice=(
+        "The consumer dropped these partitions by itself (onPartitionsLost), with what it had in work. Others may get them without a "
+        "hand-over. Read its log for an expired session, a changed coordinator or a failed join just before. Compare session.timeout.ms "
+        "and max.poll.interval.ms with the pauses there."
+    ),
+)
+def lost_claims(snapshot: SnapshotFacts) -> Found | None:
+    """Return the members of a cooperative group that stayed and no longer have what they had."""
+    previous = snapshot.previous
+    if previous is None or previous.generation + 1 != snapshot.observed.generation or not _is_classic(snapshot):
+        return None  # in a generation that is missing, partitions may have been taken away
+    if not {snapshot.strategy, previous.strategy} <= COOPERATIVE - {STREAMS}:
+        return None
+    lost = dict(_lost_claims(snapshot, previous))
+    if not lost:
+        return None
+    partitions = sorted(f"{topic}-{number}" for missing in lost.values() for topic, number in missing)
+    members = part_of(len(lost), len(snapshot.problem.members), "member", "does", "do")
+    return Found(
+        f"{members} not claim {counted(len(partitions), 'partition')} of generation {previous.generation}: {listed(partitions)}",
+        figures(
+            member_count=len(lost),
+            partition_count=len(partitions),
+            partitions=partitions,
+            members=list(lost),
+            previous_generation=previous.generation,
+        ),
     )
 
 

@@ -113,6 +113,13 @@ def test_range_that_does_not_keep_numbers_together_is_found(tables: dict[str, li
     assert (audit["conformance"], parted["severity"], parted["evidence"]["partitions"]) == ("equal_balance", "warning", "1, 4")
 
 
+def test_member_that_stayed_without_its_claims_is_found(tables: dict[str, list[Row]]) -> None:
+    """It names no generation any more, so it is no eager member: it has reset what it had."""
+    by_rule = found(tables, "c30")
+    (lost,) = by_rule["claims_lost"]
+    assert (lost["generation"], lost["evidence"]["partitions"], "protocols_mixed" in by_rule) == (4, "x-3, x-4, x-5", False)
+
+
 def lines(name: str, source: str) -> list[str]:
     return (SITUATIONS / name / source).read_text(encoding="utf-8").splitlines(keepends=True)
 

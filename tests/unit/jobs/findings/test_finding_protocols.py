@@ -141,3 +141,55 @@ def test_claims_of_an_older_generation_are_an_info() -> None:
 )
 def test_no_finding_for_claims_of_the_last_generation(near: tuple[Stored, ...]) -> None:
     assert last(Rule.STALE_CLAIMS, *near) is None
+
+
+KEEPS_ON = member("b", owned="t1", at=2)
+
+
+def test_member_that_stayed_and_names_no_generation_has_lost_its_partitions() -> None:
+    """It named the first generation, so it was in the group. Since then it has reset its generation."""
+    finding = last(Rule.CLAIMS_LOST, *third(member("a", at=-1), KEEPS_ON))
+    assert (finding.severity, finding.message) == ("warning", "1 of 2 members does not claim 1 partition of generation 2: t-0")
+    assert finding.evidence == {
+        "member_count": "1", "partition_count": "1", "partitions": "t-0", "members": "a", "previous_generation": "2",
+    }  # fmt: skip
+    first_given = stored(2, {"a": "t0", "b": "t1"}, member("a", at=1), KEEPS, strategy=COOPERATIVE)
+    assert last(Rule.CLAIMS_LOST, FIRST, first_given, stored(3, {"a": "t0"}, member("a"), strategy=COOPERATIVE)).evidence["members"] == "a"
+
+
+def test_member_that_claims_a_part_of_what_it_had_is_found() -> None:
+    """It names the generation that gave it both. Old subscriptions have no generation: what it claimed then and has since kept counts."""
+    both, one = {"a": "t0 t1"}, {"a": "t0 t1", "b": ""}
+    first = stored(1, both, strategy=COOPERATIVE)
+    assert (
+        last(Rule.CLAIMS_LOST, first, stored(2, one, member("a", owned="t0", at=1), strategy=COOPERATIVE)).evidence["partitions"] == "t-1"
+    )
+    history = (
+        stored(1, both, member("a", owned="t0 t1"), strategy=COOPERATIVE),
+        stored(2, one, member("a", owned="t0"), strategy=COOPERATIVE),
+    )
+    assert last(Rule.CLAIMS_LOST, *history).evidence["partitions"] == "t-1"
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(third(member("a", owned="t0", at=2), KEEPS_ON), id="everybody has what it had"),
+        pytest.param(third(member("a", at=2), KEEPS_ON), id="it is eager"),
+        pytest.param(third(member("a", at=1), KEEPS_ON), id="it never learned what it was given"),
+        pytest.param(third(member("a", owned="t0", at=1), KEEPS_ON), id="claims of an older generation"),
+        pytest.param((FIRST, second(member("a", at=-1), KEEPS)), id="it was new before, and may have received nothing"),
+        pytest.param((FIRST, second(member("a"), member("b"))), id="old subscriptions, and new members before"),
+        pytest.param(third(member("a", "u", at=-1), KEEPS_ON), id="it reads something else now"),
+        pytest.param(third(member("a", at=-1), KEEPS_ON, topics={"t": 0}), id="the topic is gone"),
+        pytest.param(third(member("a", at=-1), KEEPS_ON, number=4), id="a generation is missing"),
+        pytest.param(third(member("a", at=-1), KEEPS_ON, number=2, is_rewrite=True), id="a rewrite"),
+        pytest.param(third(member("a", at=-1), KEEPS_ON, strategy="sticky"), id="an eager assignor"),
+        pytest.param(third(member("a", at=-1), KEEPS_ON, strategy="stream", is_consumer_protocol=False), id="Kafka Streams"),
+        pytest.param(
+            (*third()[:2], stored(3, {"c": "t0", "b": "t1"}, member("c", at=-1), KEEPS_ON, strategy=COOPERATIVE)), id="it is new here"
+        ),
+    ],
+)
+def test_no_finding_for_members_that_have_what_they_had(near: tuple[Stored, ...]) -> None:
+    assert last(Rule.CLAIMS_LOST, *near) is None
