@@ -179,6 +179,7 @@ class Rule(Word):
     STICKY_GENERAL_PATH = "sticky_general_path"
     PROTOCOLS_MIXED = "protocols_mixed"
     CLAIMS_LOST = "claims_lost"
+    MOVED_WITHOUT_WITHHOLDING = "moved_without_withholding"
     STALE_CLAIMS = "stale_claims"
     ASSIGNOR_NOT_SHARED = "assignor_not_shared"
     UPGRADE_BLOCKED = "upgrade_blocked"

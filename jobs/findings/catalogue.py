@@ -26,6 +26,7 @@ RULES = (
     subscriptions.sticky_general_path,
     protocols.mixed_protocols,
     protocols.lost_claims,
+    protocols.unwithheld_movements,
     protocols.stale_claims,
     protocols.unshared_assignors,
     protocols.blocked_upgrade,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assignors.algorithms.sticky.user_data import read_sticky_user_data
+from assignors.audit.movements import REVOKED
 from assignors.generation.generation import COOPERATIVE, STREAMS, Generation
 from assignors.generation.subscriptions import existing_partition_counts
 from assignors.model import Member, TopicPartition
@@ -177,6 +178,67 @@ def lost_claims(snapshot: SnapshotFacts) -> Found | None:
             partitions=partitions,
             members=list(lost),
             previous_generation=previous.generation,
+        ),
+    )
+
+
+def _claims_in_force(snapshot: SnapshotFacts) -> dict[TopicPartition, str]:
+    """Return each claimed partition with the member that claims it; without claims of an older generation and contested ones.
+
+    Kafka's assignor withholds only what is claimed in the newest generation that a member names.
+    """
+    newest = max((_named(member) or 0 for member in snapshot.problem.members), default=0)
+    claims: dict[TopicPartition, str] = {}
+    contested: set[TopicPartition] = set()
+    for member in snapshot.problem.members:
+        if (_named(member) or 0) != newest:
+            continue
+        for partition in member.owned:
+            if claims.setdefault(partition, member.member_id) != member.member_id:
+                contested.add(partition)
+    return {partition: name for partition, name in claims.items() if partition not in contested}
+
+
+@rule(
+    Rule.MOVED_WITHOUT_WITHHOLDING,
+    Severity.WARNING,
+    "Partitions are taken from members that still have them",
+    when=(
+        "The assignor is cooperative-sticky. A member claims a partition and subscribes to its topic, and the generation gives it to "
+        "another member at once. Kafka's assignor withholds such a partition until the next generation. Claims of an older generation do "
+        "not count, nor do partitions that two members claim."
+    ),
+    advice=(
+        "For a moment two members read these partitions. Records are processed twice, and the commits of the old owner fail. Check the "
+        "leader's client library: Kafka's cooperative protocol (KIP-429) moves a partition only after its owner has given it up."
+    ),
+)
+def unwithheld_movements(snapshot: SnapshotFacts) -> Found | None:
+    """Return the partitions that a cooperative assignor gave to another member while their owner still claims them."""
+    if not _is_classic(snapshot) or snapshot.strategy not in COOPERATIVE - {STREAMS}:
+        return None
+    handed_on = [row for row in snapshot.movements if row.kind == REVOKED]
+    if not handed_on:
+        return None
+    claims = _claims_in_force(snapshot)
+    topics = {member.member_id: member.topics for member in snapshot.problem.members}
+    taken = []
+    for row in handed_on:
+        claimant = claims.get((row.topic, row.partition))
+        if claimant not in (None, row.member_id) and row.topic in topics[claimant]:
+            taken.append((f"{row.topic}-{row.partition}", claimant))
+    if not taken:
+        return None
+    by = "" if snapshot.leader_client is None else f" by {snapshot.leader_client}"
+    owners = list(dict.fromkeys(owner for _, owner in taken))
+    return Found(
+        f"The assignment{by} gives {counted(len(taken), 'partition')} of {counted(len(owners), 'member')} to others at once, without "
+        f"withholding: {listed([name for name, _ in taken])}",
+        figures(
+            partition_count=len(taken),
+            partitions=[name for name, _ in taken],
+            members=owners,
+            flavour=snapshot.leader_client or "",
         ),
     )
 

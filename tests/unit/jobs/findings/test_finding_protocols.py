@@ -193,3 +193,42 @@ def test_member_that_claims_a_part_of_what_it_had_is_found() -> None:
 )
 def test_no_finding_for_members_that_have_what_they_had(near: tuple[Stored, ...]) -> None:
     assert last(Rule.CLAIMS_LOST, *near) is None
+
+
+def moved(*members, given: str = "t0 t1", strategy: str = COOPERATIVE, **changes: object) -> tuple[Stored, ...]:
+    """Return a history in which ``b`` gets the partition of ``a``."""
+    now = stored(2, {"a": "", "b": given}, *members, strategy=strategy, **changes)  # type: ignore[arg-type]
+    return stored(1, {"a": "t0", "b": "t1"}, strategy=strategy, **changes), now  # type: ignore[arg-type]
+
+
+A_CLAIMS = member("a", owned="t0", at=1)
+
+
+def test_partition_that_its_owner_claims_and_another_gets_is_a_warning() -> None:
+    finding = last(Rule.MOVED_WITHOUT_WITHHOLDING, *moved(A_CLAIMS, KEEPS))
+    assert (finding.severity, finding.message) == (
+        "warning", "The assignment gives 1 partition of 1 member to others at once, without withholding: t-0",
+    )  # fmt: skip
+    assert (finding.evidence["partitions"], finding.evidence["members"]) == ("t-0", "a")
+    old = moved(member("a", owned="t0"), member("b", owned="t1"))
+    assert last(Rule.MOVED_WITHOUT_WITHHOLDING, *old).evidence["partitions"] == "t-0", "subscriptions without a generation count too"
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(moved(A_CLAIMS, KEEPS, given="t1"), id="it is withheld"),
+        pytest.param(moved(member("a", at=1), KEEPS), id="it gave the partition up"),
+        pytest.param(moved(member("a", "u", owned="t0", at=1), KEEPS, topics={"t": 2, "u": 1}), id="it reads something else now"),
+        pytest.param(moved(member("a", owned="t0", at=0), KEEPS), id="its claim is older than that of the other"),
+        pytest.param(moved(A_CLAIMS, member("b", owned="t0 t1", at=1)), id="both claim it"),
+        pytest.param(moved(A_CLAIMS, KEEPS, strategy="sticky"), id="an eager assignor"),
+        pytest.param(moved(A_CLAIMS, KEEPS, strategy="stream", is_consumer_protocol=False), id="Kafka Streams"),
+        pytest.param(moved(A_CLAIMS, KEEPS, is_rewrite=True), id="no assignor ran"),
+        pytest.param((FIRST, stored(2, {"c": "", "b": "t0 t1"}, KEEPS, strategy=COOPERATIVE)), id="the owner has left"),
+        pytest.param((moved(A_CLAIMS, KEEPS)[1],), id="nothing is known before"),
+        pytest.param(third(A_CLAIMS, KEEPS_ON), id="nothing moved"),
+    ],
+)
+def test_no_finding_for_movements_that_no_owner_objects_to(near: tuple[Stored, ...]) -> None:
+    assert last(Rule.MOVED_WITHOUT_WITHHOLDING, *near) is None
