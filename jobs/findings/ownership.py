@@ -116,6 +116,11 @@ def left_out_partitions(snapshot: SnapshotFacts) -> Found | None:
     )
 
 
+def _doubt(snapshot: SnapshotFacts) -> str:
+    """Return the end of a message about idle members if nobody knows what they subscribe to, else an empty text."""
+    return "" if snapshot.evidence.has_subscriptions else "; their subscriptions are not known"
+
+
 @dataclass(frozen=True)
 class _Idle:
     """The members that subscribe to an existing topic and were given nothing, without those whose topics have an unassigned partition.
@@ -168,7 +173,7 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
         return None
     most = max(_held(snapshot).loads)
     members = len(snapshot.problem.members)
-    doubt = "" if snapshot.evidence.has_subscriptions else "; their subscriptions are not known"
+    doubt = _doubt(snapshot)
     others = f"another has up to {counted(most, 'partition')}"
     return Found(
         f"{part_of(len(idle), members, 'member', 'has', 'have')} nothing to read, while {others}: {listed(idle)}{doubt}",
@@ -184,13 +189,13 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
     "More members than partitions",
     when=(
         "A member has no partition. Every other member that reads its topics has a single one. No partition of these topics is left out. "
-        "Kafka Streams is not reported."
+        "If the source does not show subscriptions, all members are taken to read all topics of the group. Kafka Streams is not reported."
     ),
     advice="This is fine for a standby. Otherwise stop the members that have nothing to read, or add partitions to the topics.",
 )
 def surplus_members(snapshot: SnapshotFacts) -> Found | None:
     """Return the members for which there is no partition."""
-    if not _can_judge_loads(snapshot):
+    if not snapshot.is_settled or snapshot.evidence.is_conversion:
         return None
     surplus = _idle_members(snapshot).surplus
     if not surplus:
@@ -198,7 +203,7 @@ def surplus_members(snapshot: SnapshotFacts) -> Found | None:
     members, partitions = len(snapshot.problem.members), sum(existing_partition_counts(snapshot.problem).values())
     return Found(
         f"{part_of(len(surplus), members, 'member', 'has', 'have')} nothing to read: the topics of the group have "
-        f"{counted(partitions, 'partition')}",
+        f"{counted(partitions, 'partition')}{_doubt(snapshot)}",
         figures(idle_member_count=len(surplus), member_count=members, partition_count=partitions, members=surplus),
     )
 

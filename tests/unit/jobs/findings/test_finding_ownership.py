@@ -174,6 +174,18 @@ def test_more_members_than_partitions_is_an_info() -> None:
     )  # fmt: skip
 
 
+def test_more_members_than_partitions_are_found_where_subscriptions_are_not_known() -> None:
+    """A text of ``kafka-consumer-groups`` shows members without partitions, and no subscriptions."""
+    look = stored(1, {"a": "t0", "b": "t1", "c": ""}, has_subscriptions=False)
+    finding = last(Rule.MORE_MEMBERS_THAN_PARTITIONS, look)
+    assert finding.severity == "info" and finding.message.endswith(" 2 partitions; their subscriptions are not known")
+    assert last(Rule.IDLE_MEMBERS, look) is None
+
+
+def test_no_surplus_members_in_a_record_that_no_assignor_made() -> None:
+    assert last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, {"a": "t0", "b": "t1", "c": ""}, is_conversion=True)) is None
+
+
 @pytest.mark.parametrize("given", [{"a": "t0", "b": "t1"}, {"a": "t0 t1", "b": ""}, {"a": "t0", "b": ""}])
 def test_no_finding_with_enough_partitions_for_all_members(given: dict[str, str]) -> None:
     assert last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, given)) is None
