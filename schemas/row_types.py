@@ -390,6 +390,7 @@ class CommitFactsRow(GenerationRow):
     unsubscribed: list[dict[str, Any]] | None
     silent: list[dict[str, Any]] | None
     coordinator: dict[str, Any] | None
+    target: dict[str, Any] | None
 
 
 class GrowthFactsRow(GenerationRow):

@@ -244,6 +244,10 @@ COMMIT_FACTS = StructType(
                 mean_count=DOUBLE,
             ),
         ),
+        StructField(
+            "target",
+            _struct(waited_ms=BIGINT, rebalance_timeout_ms=INT, member_ids=ArrayType(STRING), records=_structs(key=BINARY, value=BINARY)),
+        ),
     ]
 )
 """One row per group with a possible finding on offset commits; see ``jobs.findings.commits`` for the fields."""

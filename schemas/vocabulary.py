@@ -192,6 +192,7 @@ class Rule(Word):
     COMMITS_UNSUBSCRIBED = "commits_unsubscribed"
     MEMBERS_NEVER_COMMIT = "members_never_commit"
     COORDINATOR_HOT = "coordinator_hot"
+    NOT_RECONCILED = "not_reconciled"
 
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")

@@ -13,13 +13,22 @@ from pyspark.sql import functions as F
 
 from jobs.audit import resume_offsets as resumption
 from jobs.audit import udfs as audit_udfs
+from jobs.audit.open_targets import is_open, longest_timeout_ms, open_targets, overdue_targets
 from jobs.context import RunContext
 from jobs.findings import COMMIT_RULES
 from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE, LEAST_GROWTH_MS
 from jobs.storage.changed_findings import replace_findings
 from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY, TOPIC_KEY
 from schemas.staging import COMMIT_FACTS, FOUND_ROWS
-from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import (
+    ASSIGNMENTS,
+    FINDINGS,
+    GENERATION_AUDITS,
+    GROUP_RECORDS,
+    OFFSET_SNAPSHOTS,
+    SUBSCRIPTION_SNAPSHOTS,
+    TOPIC_SNAPSHOTS,
+)
 from schemas.vocabulary import Basis
 from schemas.wire.keys import OFFSETS_TOPIC
 
@@ -36,7 +45,8 @@ def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
     """Return the newest audited generation of each group.
 
     Rows: (cluster_id, group_id); position, generation, observed_at, source, member_count, has_subscriptions, ``subscribed`` (topics of all
-    members) and ``clients`` (structs of member_id and client_id; an id may occur twice, as in the record).
+    members), offsets_partition, is_open and rebalance_timeout_ms (see ``open_targets``), and ``clients`` (structs of member_id and
+    client_id; an id may occur twice, as in the record).
     """
     newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP_KEY).agg(F.max("position").alias("position"))
     return newest.join(snapshots, list(GENERATION_KEY)).select(
@@ -45,6 +55,9 @@ def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
         F.size("members").alias("member_count"),
         F.coalesce("has_subscriptions", F.lit(True)).alias("has_subscriptions"),
         F.array_distinct(F.flatten(F.col("members.topics"))).alias("subscribed"),
+        "offsets_partition",
+        is_open().alias("is_open"),
+        longest_timeout_ms().alias("rebalance_timeout_ms"),
         F.transform("members", lambda member: F.struct(member["member_id"], member["client_id"])).alias("clients"),
     )
 
@@ -205,21 +218,26 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
 
 
 def commit_facts(
-    generations: DataFrame, assignments: DataFrame, commits: DataFrame, looks: DataFrame, stage: resumption.Stage
+    generations: DataFrame, assignments: DataFrame, commits: DataFrame, looks: DataFrame, records: DataFrame, stage: resumption.Stage
 ) -> DataFrame:
     """Return the facts for the rules on commits: one row per group with a possible finding, of ``schemas.staging.COMMIT_FACTS``.
 
     Args:
+        records: rows of ``group_records``; they are read only if there may be a finding on them.
         stage: keeps rows that are needed more than once.
     """
     last = stage("newest_commits", last_commits(commits))
     parts = [unsubscribed_topics(generations, last), silent_members(generations, assignments, commits, last, looks, stage)]
     if commits.count() >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S:  # the count is in Delta's log; with fewer records no broker is busy
         parts.append(busy_coordinators(generations, commits, looks))
+    if not generations.where("is_open").isEmpty():
+        overdue = stage("overdue_targets", overdue_targets(generations, commits))
+        if not overdue.isEmpty():
+            parts.append(open_targets(overdue, records))
     facts = generations.withColumn("observed_at_ms", F.unix_millis("observed_at"))
     for part in parts:
         facts = facts.join(part, list(GROUP_KEY), "left")
-    kinds = [name for name in ("unsubscribed", "silent", "coordinator") if name in facts.columns]
+    kinds = [name for name in ("unsubscribed", "silent", "coordinator", "target") if name in facts.columns]
     absent = [F.lit(None).cast(COMMIT_FACTS[name].dataType).alias(name) for name in COMMIT_FACTS.names if name not in facts.columns]
     return facts.where(reduce(Column.__or__, [F.col(name).isNotNull() for name in kinds])).select("*", *absent).select(*COMMIT_FACTS.names)
 
@@ -229,11 +247,10 @@ def refresh(context: RunContext) -> None:
     warehouse = context.warehouse
     if not context.written.get(OFFSET_SNAPSHOTS.name):
         return
-    audits, snapshots, assignments, commits, looks = (
-        warehouse.read(spec.name) for spec in (GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS)
-    )
+    tables = (GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS, GROUP_RECORDS)
+    audits, snapshots, assignments, commits, looks, records = (warehouse.read(spec.name) for spec in tables)
     generations = warehouse.materialize("newest_generations", newest_generations(audits, snapshots))
-    facts = commit_facts(generations, assignments, commits, looks, warehouse.materialize)
+    facts = commit_facts(generations, assignments, commits, looks, records, warehouse.materialize)
     found = warehouse.materialize("commit_findings", context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_commits, FOUND_ROWS)))
     stored = None
     if context.before.written.get(FINDINGS.name):

@@ -25,6 +25,7 @@ from assignors.generation.balance import Balance
 from assignors.java.ordering import coordinator_partition
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
 from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS, Around, FoundCause, LoggedEvent, around_of, explain, merged, recorded_causes
+from jobs.audit.open_targets import read_target
 from jobs.findings import COMMIT_RULES, LOOK_RULES, RULES, Finding, GroupHistory, find, gather_facts
 from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
 from jobs.findings.looks import GrownTopic, GrowthFacts
@@ -238,6 +239,7 @@ def _commit_findings(row: CommitFactsRow) -> Iterator[FoundRow]:
         [UnsubscribedTopic(**topic) for topic in row["unsubscribed"] or ()],
         [SilentMember(**member) for member in row["silent"] or ()],
         None if row["coordinator"] is None else BusyCoordinator(**row["coordinator"]),
+        read_target(row),
     )
     return _finding_rows(row, find(facts, COMMIT_RULES))
 

@@ -39,7 +39,7 @@ RULES = (
 )
 """Rules on each snapshot and on the time before it."""
 
-COMMIT_RULES = (commits.unsubscribed_commits, commits.silent_members, commits.busy_coordinator)
+COMMIT_RULES = (commits.unsubscribed_commits, commits.silent_members, commits.busy_coordinator, commits.unreached_target)
 """Rules on the newest generation of a group and all commits that have landed."""
 
 LOOK_RULES = (looks.grown_topics,)

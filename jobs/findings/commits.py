@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
+from jobs.findings.rule import Found, counted, duration, figures, listed, part_of, rule
 from schemas.vocabulary import Rule, Severity
 
 LEAST_GROWTH_MS = 60_000
@@ -71,6 +71,34 @@ class BusyCoordinator:
 
 
 @dataclass(frozen=True)
+class WaitingMember:
+    """A member that has not reached the target of its group.
+
+    Attributes:
+        has_to_give_up: its record says that it has not given up all partitions that it has to.
+    """
+
+    member_id: str
+    has_to_give_up: bool
+
+
+@dataclass(frozen=True)
+class OpenTarget:
+    """A target that not all members have reached, for longer than any of them has time.
+
+    Attributes:
+        epoch: of the target.
+        waited_ms: from the target to the last commit in the group's partition of ``__consumer_offsets``.
+        rebalance_timeout_ms: the longest one of the members.
+    """
+
+    epoch: int
+    waited_ms: int
+    rebalance_timeout_ms: int
+    members: Sequence[WaitingMember]
+
+
+@dataclass(frozen=True)
 class CommitFacts:
     """What the rules use of one group."""
 
@@ -78,6 +106,43 @@ class CommitFacts:
     unsubscribed: Sequence[UnsubscribedTopic] = ()
     silent: Sequence[SilentMember] = ()
     coordinator: BusyCoordinator | None = None
+    target: OpenTarget | None = None
+
+
+@rule(
+    Rule.NOT_RECONCILED,
+    Severity.WARNING,
+    "Members do not reach their target",
+    when=(
+        "The group uses the consumer protocol. Records show that members have not reached the target of the newest generation, and commits "
+        "in the same partition of `__consumer_offsets` continue for longer than the longest rebalance timeout of the members."
+    ),
+    advice=(
+        "Partitions that change their owner are with nobody, or still with the old one. Read the log of the member that has not given up "
+        "its partitions: a callback hangs, or a batch takes longer than max.poll.interval.ms. The coordinator removes such a member after "
+        "its rebalance timeout. If it stays, restart that consumer."
+    ),
+)
+def unreached_target(facts: CommitFacts) -> Found | None:
+    """Return the members that have not reached the target, and those of them that the others wait for."""
+    target = facts.target
+    if target is None:
+        return None
+    waiting = [one.member_id for one in target.members]
+    blocking = [one.member_id for one in target.members if one.has_to_give_up]
+    others = f"; not all partitions are given up by {listed(blocking)}" if blocking else f": {listed(waiting)}"
+    return Found(
+        f"{part_of(len(waiting), facts.member_count, 'member', 'has', 'have')} not reached epoch {target.epoch} for "
+        f"{duration(target.waited_ms)}, and the longest rebalance timeout is {duration(target.rebalance_timeout_ms)}{others}",
+        figures(
+            waiting_member_count=len(waiting),
+            member_count=facts.member_count,
+            seconds=round(target.waited_ms / 1000),
+            rebalance_timeout_ms=target.rebalance_timeout_ms,
+            members=waiting,
+            blocking_members=blocking,
+        ),
+    )
 
 
 @rule(

@@ -25,7 +25,7 @@ members, loads and partitions left out are judged only in settled snapshots, in 
 guess what a source does not show. Text of `kafka-consumer-groups` shows no subscriptions, so rules on subscriptions find nothing there,
 and idle members are an `info`.
 
-The last three rules judge only the newest generation of each group, with all commits and metadata snapshots that have landed. Their
+The last four rules judge only the newest generation of each group, with all commits and metadata snapshots that have landed. Their
 findings appear and disappear as more of these land, and disappear with a newer generation. The same holds for `partitions_left_out` if
 only a later metadata snapshot shows the partitions.
 

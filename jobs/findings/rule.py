@@ -99,6 +99,16 @@ def part_of(count: int, total: int, noun: str, one: str, many: str) -> str:
     return f"{count} of {counted(total, noun)} {one if count == 1 else many}"
 
 
+def duration(milliseconds: int) -> str:
+    """Return a length of time in the unit that people would use.
+
+    >>> duration(90_000), duration(2_400_000), duration(21_600_000)
+    ('90 s', '40 minutes', '6.0 hours')
+    """
+    seconds = round(milliseconds / 1000)
+    return f"{seconds} s" if seconds < 600 else f"{round(seconds / 60)} minutes" if seconds < 7_200 else f"{seconds / 3600:.1f} hours"
+
+
 def figures(**values: str | int | Sequence[str]) -> dict[str, str]:
     """Return evidence: every value as text, and of a list the first few names."""
     return {

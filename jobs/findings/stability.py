@@ -21,7 +21,7 @@ from assignors.replay.recurrence import (
 )
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.history import WINDOW_MS, Moment, OwnedPartition
-from jobs.findings.rule import Found, counted, figures, listed, rule
+from jobs.findings.rule import Found, counted, duration, figures, listed, rule
 from schemas.vocabulary import Rule, Severity
 
 WINDOW_MINUTES = WINDOW_MS // 60_000
@@ -63,16 +63,6 @@ def _suspected(times_ms: Iterable[int | None], timeouts_ms: Iterable[int | None]
             said = f"; {round(near[0] / 1000)} s each time, and max.poll.interval.ms is {round(limit / 1000)} s"
             return said, {"suspected_setting": "max.poll.interval.ms", "limit_ms": str(limit)}
     return "", {}
-
-
-def _lasting(milliseconds: int) -> str:
-    """Return a length of time in the unit that people would use.
-
-    >>> _lasting(90_000), _lasting(2_400_000), _lasting(21_600_000)
-    ('90 s', '40 minutes', '6.0 hours')
-    """
-    seconds = round(milliseconds / 1000)
-    return f"{seconds} s" if seconds < 600 else f"{round(seconds / 60)} minutes" if seconds < 7_200 else f"{seconds / 3600:.1f} hours"
 
 
 @rule(
@@ -117,7 +107,7 @@ def _lasting_storm(snapshot: SnapshotFacts) -> Found | None:
     usual = "" if storm.usual_count is None else f", {storm.usual_count:g} on its median day"
     said, suspected = _suspected([storm.cycle_ms], snapshot.rebalance_timeouts_ms.values())
     return Found(
-        f"{count} rebalances of {counted(members, 'member')} within {_lasting(storm.span_ms)}, all without a visible reason{usual}{said}",
+        f"{count} rebalances of {counted(members, 'member')} within {duration(storm.span_ms)}, all without a visible reason{usual}{said}",
         figures(
             rebalance_count=count,
             seconds=seconds,
@@ -203,7 +193,7 @@ def _slow_loop(snapshot: SnapshotFacts) -> Found | None:
     names = [" at ".join(loop.seat) for loop in loops]
     said, suspected = _suspected([worst.stay_ms, worst.cycle_ms], snapshot.rebalance_timeouts_ms.values())
     return Found(
-        f"Members came back up to {worst.return_count} times within {_lasting(worst.span_ms)}: {listed(names)}{said}",
+        f"Members came back up to {worst.return_count} times within {duration(worst.span_ms)}: {listed(names)}{said}",
         figures(
             restart_count=worst.return_count,
             seconds=round(worst.span_ms / 1000),

@@ -15,7 +15,8 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from jobs.audit.commit_findings import commit_facts, newest_generations
 from jobs.audit.udfs import find_in_commits
 from schemas.staging import FOUND_ROWS
-from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS
+from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, GROUP_RECORDS, OFFSET_SNAPSHOTS
+from tests.builders.consumer_group_records import Log
 from tests.builders.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots, unstaged
 from tests.builders.tables import rows
 
@@ -73,7 +74,61 @@ UNEVEN = [*many(20_000, "a", 0), *many(32_000, "b", 2), *many(8_000, "c", 2), *m
 # A group of 250 partitions that commits every five seconds, for an hour, and nobody else.
 EVERY_FIVE_SECONDS = [row for second in range(0, 3_600, 5) for row in many(250, "a", 0, 10 * MINUTE + 1_000 * second)]
 
+WAITED = commit("t", 0, 2_000 + MINUTE + 1, offsets_partition=3)
+"""A moment after the longest rebalance timeout of the members below."""
+
+
+def reconciling(**changes: Any) -> Row:
+    """Return a group of the consumer protocol with the target of epoch 2, which not all members have reached."""
+    members = [member_row(name, rebalance_timeout_ms=timeout_ms) for name, timeout_ms in (("a", MINUTE // 2), ("b", MINUTE))]
+    return snapshot_row("g", 2, *members, **{"group_type": "consumer", "offsets_partition": 3, **changes})
+
+
+def of_members(a: tuple[int, int] | None = (1, 1), b: tuple[int, int] | None = (2, 0), *, leaves: str = "") -> list[Row]:
+    """Return the records of two members: the epoch and state of each, then the tombstones of those that leave."""
+    log = Log()
+    for name, current in (("a", a), ("b", b)):
+        log.member(name, "t")
+        if current is not None:
+            log.current(name, 1)
+            log.current(name, *current)
+    for name in leaves:
+        log.leave(name)
+    common = {"cluster_id": "c", "group_id": "g", "offsets_partition": 3}
+    return [{**common, "type": one.key[1], "key": one.key, "value": one.value, "offset": one.offset} for one in log.records]
+
+
+RECORDS: dict[str, list[Row]] = {
+    "waits for one": of_members(),
+    "both wait": of_members(b=(1, 0)),
+    "it has written nothing": of_members(a=None),
+    "the timeout is not over": of_members(),
+    "nobody commits there": of_members(),
+    "it has reached it": of_members(),
+    "it has left": of_members(leaves="a"),
+    "both have reached it since": of_members(a=(2, 0)),
+    "a classic group": of_members(),
+    "members without a timeout": of_members(),
+}
+"""Records of members by case."""
+
 CASES: dict[str, Case] = {
+    # Members that do not reach their target.
+    "waits for one": ([reconciling()], [WAITED], []),
+    "both wait": ([reconciling()], [WAITED], []),
+    "it has written nothing": ([reconciling()], [WAITED], []),
+    "the timeout is not over": ([reconciling()], [{**WAITED, "observed_at": moment(2_000 + MINUTE)}], []),
+    "nobody commits there": ([reconciling()], [{**WAITED, "offsets_partition": 4}], []),
+    "it has reached it": ([reconciling(reconciled_at=moment(3_000))], [WAITED], []),
+    "it has left": ([reconciling()], [WAITED], []),
+    "both have reached it since": ([reconciling()], [WAITED], []),
+    "a classic group": ([reconciling(group_type="classic")], [WAITED], []),
+    "members without a timeout": (
+        [snapshot_row("g", 2, member_row("a"), group_type="consumer", offsets_partition=3)],
+        [{**WAITED, "observed_at": moment(2_000 + 5 * MINUTE)}],
+        [],
+    ),
+    "a poll of the group": ([reconciling(offsets_partition=None)], [{**WAITED, "offsets_partition": None}], []),
     # Commits for topics that nobody subscribes to.
     "two stray topics": (
         [snapshot_row("g", 1, member_row("a", topics=["t"]), member_row("b", topics=["u"]))],
@@ -133,6 +188,7 @@ TELLING = (
     *("two stray topics", "still committed", "in the newest generation", "never commits", "one of two", "uneven"),
     *("at a group that is known", "just enough", "offsets that no log reaches", "a member that is there twice"),
     *("as many without commits as it has", "one partition told twice"),
+    *("waits for one", "both wait", "it has written nothing"),
 )
 
 
@@ -157,6 +213,7 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
         frame(spark, ASSIGNMENTS.schema, given),
         all_commits(spark, of_all(1)),
         looks(spark, *of_all(2)),
+        frame(spark, GROUP_RECORDS.schema, [{**row, "cluster_id": name} for name, records in RECORDS.items() for row in records]),
         unstaged,
     )
     by_case = defaultdict(list)
@@ -227,6 +284,18 @@ def test_coordinator_with_most_offset_records_is_an_info(found: dict[str, list[R
 def test_finding_on_a_busy_coordinator_is_at_a_known_group(found: dict[str, list[Row]]) -> None:
     (row,) = found["at a group that is known"]
     assert (row["group_id"], row["evidence"]["own_offset_record_count"], row["evidence"]["group_count"]) == ("a", "1", "2")
+
+
+def test_member_that_does_not_reach_its_target_is_a_warning(found: dict[str, list[Row]]) -> None:
+    (row,) = found["waits for one"]
+    assert (row["rule_id"], row["severity"], row["generation"]) == ("not_reconciled", "warning", 2)
+    assert row["message"] == (
+        "1 of 2 members has not reached epoch 2 for 60 s, and the longest rebalance timeout is 60 s; not all partitions are given up by a"
+    )
+    (row,) = found["both wait"]
+    assert (row["evidence"]["members"], row["evidence"]["blocking_members"]) == ("a, b", "a")
+    (row,) = found["it has written nothing"]
+    assert row["message"].endswith("the longest rebalance timeout is 60 s: a")
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in TELLING])

@@ -120,6 +120,13 @@ def test_member_that_stayed_without_its_claims_is_found(tables: dict[str, list[R
     assert (lost["generation"], lost["evidence"]["partitions"], "protocols_mixed" in by_rule) == (4, "x-3, x-4, x-5", False)
 
 
+def test_member_that_does_not_give_up_its_partitions_is_found(tables: dict[str, list[Row]]) -> None:
+    """Its own time is five minutes. Two hours later it still has them, by its record, and the other member waits."""
+    (open_target,) = found(tables, "c38")["not_reconciled"]
+    assert (open_target["generation"], open_target["evidence"]["waiting_member_count"]) == (2, "2")
+    assert open_target["evidence"]["blocking_members"] == "AAAAAAAAAAAAAAAAAAAAA1"
+
+
 def lines(name: str, source: str) -> list[str]:
     return (SITUATIONS / name / source).read_text(encoding="utf-8").splitlines(keepends=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobs.findings import COMMIT_RULES, find
-from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BusyCoordinator, CommitFacts
+from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BusyCoordinator, CommitFacts, OpenTarget, WaitingMember
 
 LARGE_GROUP_RECORDS = 250 / 5
 """A second, of a group of 250 partitions whose clients commit by themselves every five seconds."""
@@ -35,3 +35,17 @@ def test_busy_coordinator_finding_counts_offset_records() -> None:
 
 def test_one_large_group_makes_no_broker_busy() -> None:
     assert LARGE_GROUP_RECORDS * 10 < BUSY_RECORDS_PER_SECOND
+
+
+def test_unreached_target_names_who_has_not_given_up_partitions() -> None:
+    waiting = [WaitingMember("a", False), WaitingMember("b", True)]
+    (finding,) = find(CommitFacts(3, target=OpenTarget(7, 7_200_000, 300_000, waiting)), COMMIT_RULES)
+    assert (finding.rule_id, finding.severity) == ("not_reconciled", "warning")
+    assert finding.message == (
+        "2 of 3 members have not reached epoch 7 for 2.0 hours, and the longest rebalance timeout is 300 s; not all partitions are given "
+        "up by b"
+    )
+    assert finding.evidence == {
+        "waiting_member_count": "2", "member_count": "3", "seconds": "7200", "rebalance_timeout_ms": "300000", "members": "a, b",
+        "blocking_members": "b",
+    }  # fmt: skip
