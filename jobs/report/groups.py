@@ -25,7 +25,7 @@ from jobs.report.heat_map import lay_out
 from jobs.report.measures import OF_GENERATION, ONLY_UNBROKEN, WHY
 from jobs.report.ranking import GroupKey, Ranking, group_key
 from jobs.report.strategies import GROUP_COLUMNS, compare
-from jobs.report.timeline import KINDS, course, draw, moved, special
+from jobs.report.timeline import KINDS, course, draw, moved, special, what_changed
 from jobs.report.view import (
     SETTLED_COLUMNS,
     CauseLine,
@@ -239,29 +239,29 @@ def _verdict(row: Row) -> Figure:
 
 def _cause_lines(generations: Sequence[Row]) -> tuple[CauseLine, ...]:
     """Return the figures of each cause, the most frequent first. Causes of one generation are one line, so each generation counts once."""
-    grouped: dict[tuple[str, ...] | None, list[Row]] = {}
+    grouped: dict[str | None, list[Row]] = {}
     for row in generations:
-        grouped.setdefault(None if row["triggers"] is None else tuple(row["triggers"]), []).append(row)
+        grouped.setdefault(what_changed(row), []).append(row)
 
     def total(rows: Sequence[Row], measure: str) -> Figure:
         known = [row[measure] for row in rows if row[measure] is not None and not (measure in ONLY_UNBROKEN and row["generation_gap"])]
         return Total(sum(known), len(known), len(rows)).figure(WHY[measure])
 
-    ordered = sorted(grouped.items(), key=lambda item: (item[0] is None, -len(item[1]), item[0] or ()))
+    ordered = sorted(grouped.items(), key=lambda item: (item[0] is None, -len(item[1]), item[0] or ""))
     return tuple(
         CauseLine(
-            cause=_triggers(causes),
+            cause=_change(change),
             generations=count(len(rows)),
             movements=total(rows, "movement_count"),
             avoidable=total(rows, "avoidable_movement_count"),
             revocations=total(rows, "actual_revocation_count"),
         )
-        for causes, rows in ordered
+        for change, rows in ordered
     )
 
 
-def _triggers(causes: Sequence[str] | None) -> Figure:
-    return Figure(EN_DASH, "its predecessor is not known") if causes is None else Figure(", ".join(map(words, causes)))
+def _change(text: str | None) -> Figure:
+    return Figure(EN_DASH, "its predecessor is not known") if text is None else Figure(text)
 
 
 def _generation_lines(
@@ -296,7 +296,7 @@ def _generation_line(own_anchor: str, row: Row, flows: Sequence[Row], names: Map
         start="" if row["previous_generation"] is not None else "first known",
         gap=row["generation_gap"] if (row["generation_gap"] or 0) > 0 else 0,
         course=course(row),
-        triggers=_triggers(row["triggers"]),
+        triggers=_change(what_changed(row)),
         figures={column: write(row[column], why) for column, (write, why) in OF_GENERATION.items()} | _bounded(row),
         parts=_parts(row),
         conformance=Figure(EN_DASH, _NOT_COMPARED) if row["conformance"] is None else Figure(words(row["conformance"])),

@@ -28,7 +28,7 @@ from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings
 from schemas.keys import GROUP_KEY
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS
-from schemas.vocabulary import MOST_LAG, Basis, ResumeOutcome
+from schemas.vocabulary import MOST_LAG, Basis, CauseSource, ResumeOutcome
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -73,6 +73,12 @@ def _observed() -> Column:
 
 def _is_settled() -> Column:
     return F.coalesce(F.col("is_settled"), F.lit(True))
+
+
+def _logged_causes() -> Column:
+    """Return the causes in a coordinator's log, each once, without their members."""
+    logged = F.filter("causes", lambda cause: cause["source"] == str(CauseSource.LOG))
+    return F.array_distinct(F.transform(logged, lambda cause: cause["cause"])).alias("logged_causes")
 
 
 def _milliseconds() -> Column:
@@ -133,7 +139,7 @@ def tally_groups(audits: DataFrame, limit: int) -> DataFrame:
     Reads: audits as schemas.tables.GENERATION_AUDITS. Nulls: settled, if there is no such generation.
     """
     times = (F.unix_millis(name).alias(f"{name}_ms") for name in _GENERATION_TIMES)
-    generation = F.struct(*_GENERATION_COLUMNS, *times)
+    generation = F.struct(*_GENERATION_COLUMNS, *times, _logged_causes())
     generations = F.collect_list(F.when(_observed(), generation))
     settled = F.struct("position", "generation", _milliseconds().alias("at_ms"), *SETTLED_COLUMNS)
     return audits.groupBy(*GROUP_KEY, *_TALLIED).agg(

@@ -8,6 +8,7 @@ from typing import Any
 
 from assignors.audit.triggers import Trigger
 from jobs.pages.figures import EN_DASH, from_ms, moment, words
+from schemas.vocabulary import Cause
 
 Row = Mapping[str, Any]
 
@@ -44,6 +45,11 @@ CAUSE_MARKS = {
     Trigger.NONE_VISIBLE: "?",
 }
 """The sign of each cause under its generation; the legend of a drawing explains the signs in it."""
+
+SHOWN_BY_TRIGGERS = {
+    cause.value for cause in (Cause.JOINED, Cause.CONVERTED, Cause.STATIC_RETURNED, Cause.SUBSCRIPTION_CHANGED, Cause.METADATA_CHANGED)
+}
+"""Causes in a log that a trigger has too."""
 
 ARROW = "\N{RIGHTWARDS ARROW}"
 
@@ -150,15 +156,31 @@ def _later(since_ms: int, at_ms: int) -> str:
     return f"+{max(0, at_ms - since_ms) / 1000:,.1f} s"
 
 
+def what_changed(row: Row) -> str | None:
+    """Return the triggers of a generation and the causes that the coordinator has logged; None if no trigger is known.
+
+    >>> what_changed({"triggers": ["member_left"], "logged_causes": ["session_expired"]})
+    'member left (session expired)'
+    >>> what_changed({"triggers": ["none_visible"], "logged_causes": ["enforced"]})
+    'enforced'
+    """
+    if row["triggers"] is None:
+        return None
+    logged = [cause for cause in row["logged_causes"] or () if cause not in SHOWN_BY_TRIGGERS]
+    triggers = [trigger for trigger in row["triggers"] if not (logged and trigger == Trigger.NONE_VISIBLE.value)]
+    reasons = ", ".join(map(words, logged))
+    named = ", ".join(map(words, triggers))
+    return f"{named} ({reasons})" if named and reasons else named or reasons
+
+
 def describe(row: Row) -> str:
     """Return one generation in words: the tooltip of its column."""
-    triggers = ", ".join(words(trigger) for trigger in row["triggers"] or ()) or "no trigger known"
     parts = moved(row)
     movements = "movements not known" if parts is None else ", ".join(f"{number} {words(kind)}" for kind, number in parts.items() if number)
     ratio = row["imbalance_ratio"]
     lines = [
         f"generation {row['generation']}, {moment(from_ms(row['observed_at_ms']))}",
-        special(row) or triggers,
+        special(row) or what_changed(row) or "no trigger known",
         *filter(None, [course(row)]),
         f"{row['member_count']} members, {row['partition_count']} partitions",
         movements or "nothing moved",

@@ -386,6 +386,21 @@ def test_causes_are_counted_once_a_generation_with_what_they_cost():
     assert page.worst[0].causes[0].avoidable.note == "known for 1 of 3 generations"
 
 
+def test_causes_in_a_log_stand_with_what_changed_and_replace_no_visible_change():
+    logged = ["joined", "session_expired", "poll_timeout"]
+    history = [
+        generation_row(1, None, triggers=None, logged_causes=["left"]),
+        generation_row(2, 1, triggers=["member_joined", "member_left"], logged_causes=logged),
+        generation_row(3, 2, triggers=["member_left"], logged_causes=[]),
+        generation_row(4, 3, triggers=["none_visible"], logged_causes=["enforced"]),
+        generation_row(5, 4, triggers=["none_visible"], logged_causes=["joined"]),
+    ]
+    page = build_page(ReportRows(**of_groups(group_row()), tallies=[tally_row("range", "observed", generations=history[::-1])]), AS_OF)
+    named = ["none visible", "enforced", "member left", "member joined, member left (session expired, poll timeout)", DASH]
+    assert [line.triggers.text for line in page.worst[0].lines] == named
+    assert sorted(line.cause.text for line in page.worst[0].causes) == sorted(named)
+
+
 def test_page_shows_follow_up_time_pause_and_better_strategy():
     history = [generation_row(2, 1, follow_up_ms=1_250, pause_partition_ms=3_600_000)]
     groups = of_groups(group_row(verdict="better_elsewhere", better_strategy="sticky", better_gain=0.5))
