@@ -76,17 +76,22 @@ def reconciled(changed: Changed, kafka_version: str) -> Iterator[PlayedStep]:
     """Yield the rounds of heartbeats until every member has its target: one where nobody has to revoke, else two.
 
     A member that has to revoke gets nothing new before it has done so. Others get at once what no member of the group still holds.
+
+    Raises:
+        NoResultError: a target gives a partition to several members, as it may where several had it, and one of them waits for it forever.
     """
     step, before = None, changed.before
     problem = claiming_what_is_held(changed, before)
     given = assign(changed.strategy, problem, kafka_version=kafka_version)
     target = {member.member_id: given.get(member.member_id, ()) for member in problem.members}  # of no topics there is no target at all
-    is_reached = False
-    while not is_reached:
+    while True:
         after = Generation(changed.before.generation + 1, changed.strategy, problem, _holdings_of_round(problem, target))
+        if step is not None and after.assignment == before.assignment:
+            raise NoResultError(f"{changed.strategy} gives one partition to several members, and one waits for it forever", is_cycle=True)
         step = PlayedStep(step, before, after, target, *_given_up(before, after))
         yield step
-        is_reached = after.assignment == target
+        if after.assignment == target:
+            return
         before = after
         problem = claiming_what_is_held(changed, before)
 

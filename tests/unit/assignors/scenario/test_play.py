@@ -168,6 +168,13 @@ def test_hand_over_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
         play(settled("cooperative-sticky", {"a": "t0", "b": "t1"}, t=2), Scenario())
 
 
+def test_wait_for_a_partition_that_its_owner_keeps_is_an_error() -> None:
+    """Two members have t1. The target keeps it for one of them and gives it to a new member too, which never gets it."""
+    members = [Member("a", ("t",)), Member("b", ("t", "u"))]
+    with pytest.raises(NoResultError, match="uniform gives one partition to several members, and one waits for it forever"):
+        play(settled("uniform", {"a": "t1", "b": "t0 t1"}, members, t=2, u=1), Scenario(added=1))
+
+
 def test_uniform_keeps_topics_in_their_written_order_where_their_ids_share_a_bucket() -> None:
     """Ids 17 and 33 are in bucket 1 of a map of 16. A Java leader writes topics in the order of such a map too: here u before t."""
     topics = {"t": Topic(3, topic_id="AAAAAAAAAAAAAAAAAAAAEQ"), "u": Topic(3, topic_id="AAAAAAAAAAAAAAAAAAAAIQ")}
