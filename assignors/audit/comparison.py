@@ -31,6 +31,7 @@ class Comparison:
             that were given partitions.
         owners: all owners, the present ones first.
         owner_index: owner -> its index among them.
+        member_count: number of the owners that are members now; they come first among the owners.
         held, previous_held: the partitions of the owners now and before.
         layout: numbers for the partitions that exist in either generation.
         before, now: for each number the index of its owner, ``NOBODY`` without one; shape (partitions,). Those in ``irregular`` have none.
@@ -38,25 +39,32 @@ class Comparison:
         has_repeats: a partition was given more than once now, to several owners or to one.
     """
 
-    def __init__(self, previous: Generation | None, current: Generation) -> None:
+    def __init__(self, previous: Generation | None, current: Generation, alike: Comparison | None = None) -> None:
+        """Compare two generations.
+
+        Args:
+            previous: the earlier one.
+            current: the later one.
+            alike: a comparison of the same earlier generation with one of the same members and topics, whose facts are used again.
+        """
         self.previous = previous
         self.current = current
-        self.member_ids = _member_ids(current)
-        self.previous_member_ids: dict[Owner, str] = _member_ids(previous) if previous is not None else {}
-        self.owners: list[Owner] = list(dict.fromkeys((*self.member_ids, *self.previous_member_ids)))
-        self.owner_index = {owner: index for index, owner in enumerate(self.owners)}
-        self.held = Holdings.of(current.assignment)
-        self.previous_held = Holdings.of(previous.assignment if previous is not None else {})
-        self.layout = layout_of(current.problem)
-        if previous is not None and not layout_of(previous.problem).is_like(self.layout):
-            self.layout = Layout.of(previous.problem.topics, current.problem.topics)
-        before = _Side(self.previous_held, self.previous_member_ids, self.layout, self.owner_index)
+        shared = alike._shared if alike is not None and alike._shared.fits(current) else _Shared(previous, current)
+        self._shared: _Shared = shared
+        self.member_ids, self.previous_member_ids = shared.member_ids, shared.previous_member_ids
+        self.owners, self.owner_index, self.member_count = shared.owners, shared.owner_index, shared.member_count
+        self.layout = shared.layout
+        self.previous_held, self.held = shared.before.held, Holdings.of(current.assignment)
         now = _Side(self.held, self.member_ids, self.layout, self.owner_index)
-        self.irregular = {index: (before.owners_of(index), now.owners_of(index)) for index in {**before.irregular, **now.irregular}}
-        numbers = [number for number in map(self.layout.number, self.irregular) if number is not None]
-        self.before, self.now = before.first(numbers), now.first(numbers)
+        self._before, self._now = shared.before, now
+        self.irregular: dict[TopicPartition, tuple[Several, Several]] = {}
+        numbers: list[int] = []
+        if self._before.irregular or now.irregular:
+            of_either = {**self._before.irregular, **now.irregular}
+            self.irregular = {index: (self._before.owners_of(index), now.owners_of(index)) for index in of_either}
+            numbers = [number for number in map(self.layout.number, self.irregular) if number is not None]
+        self.before, self.now = self._before.first(numbers), now.first(numbers)
         self.has_repeats = bool(now.owners.repeated)
-        self._before, self._now = before, now
 
     def claimed_in(self, result: Generation) -> Comparison:
         """Return the same comparison for a result with the same assignment to the same members, whose claims may differ."""
@@ -143,20 +151,56 @@ class Comparison:
         return _counts(self.before[changed], len(self.owners))
 
 
+class _Shared:
+    """What comparisons of one generation with several results for the same members and topics have in common.
+
+    The attributes are those of ``Comparison``.
+    """
+
+    def __init__(self, previous: Generation | None, current: Generation) -> None:
+        members = _members(current)
+        self.member_count = len(members)
+        self.member_ids = _with_strangers(members, current)
+        self.previous_member_ids: dict[Owner, str] = {}
+        if previous is not None:
+            self.previous_member_ids = _with_strangers(_members(previous), previous)
+        self.owners: list[Owner] = list(dict.fromkeys((*self.member_ids, *self.previous_member_ids)))
+        self.owner_index = {owner: index for index, owner in enumerate(self.owners)}
+        self.layout = layout_of(current.problem)
+        if previous is not None and not layout_of(previous.problem).is_like(self.layout):
+            self.layout = Layout.of(previous.problem.topics, current.problem.topics)
+        held = Holdings.of(previous.assignment if previous is not None else {})
+        self.before = _Side(held, self.previous_member_ids, self.layout, self.owner_index)
+
+    def fits(self, current: Generation) -> bool:
+        """Return whether no stranger was given partitions now or in the generation that this was made from."""
+        return len(self.member_ids) == self.member_count and current.assignment.keys() <= set(self.member_ids.values())
+
+
 class _Side:
     """The owners of one generation, by their indices among those of both.
 
     Attributes:
+        held: the assignment.
         irregular: the partitions that have several owners, or do not exist.
     """
 
     def __init__(self, held: Holdings, member_ids: Mapping[Owner, str], layout: Layout, owner_index: Mapping[Owner, int]) -> None:
-        self._held = held
+        self.held = held
         self.owners = held.owners_in(layout)
         by_id = {member_id: owner_index[owner] for owner, member_id in member_ids.items()}
+        self._by_id = by_id
         self._owner_indices = np.array([*map(by_id.__getitem__, held.owners), NOBODY], dtype=np.int32)
-        self._order = {index: order for order, index in enumerate(by_id.values())}
         self.irregular = {**self.owners.shared, **self.owners.strays}
+
+    @cached_property
+    def _order(self) -> dict[int, int]:
+        return {index: order for order, index in enumerate(self._by_id.values())}
+
+    @cached_property
+    def _first(self) -> NDArray[np.int32]:
+        first: NDArray[np.int32] = self._owner_indices.take(self.owners.first)
+        return first
 
     def owners_of(self, partition: TopicPartition) -> Several:
         """Return all owners of a partition, in the order of the record."""
@@ -169,12 +213,14 @@ class _Side:
     def loads(self, owner_count: int) -> NDArray[np.int64]:
         """Return for each owner the number of partitions it was given, repeats included."""
         loads = np.zeros(owner_count, dtype=np.int64)
-        loads[self._owner_indices[:-1]] = self._held.loads
+        loads[self._owner_indices[:-1]] = self.held.loads
         return loads
 
     def first(self, without: Sequence[int]) -> NDArray[np.int32]:
-        """Return the owner of each partition; ``NOBODY`` for the partitions in ``without``."""
-        first = self._owner_indices.take(self.owners.first)
+        """Return the owner of each partition; ``NOBODY`` for the partitions in ``without``. Do not change the result."""
+        if not without:
+            return self._first
+        first: NDArray[np.int32] = self._first.copy()
         first[without] = NOBODY
         return first
 
@@ -184,9 +230,12 @@ def _counts(owners: NDArray[np.int32], owner_count: int) -> NDArray[np.int64]:
     return np.bincount(owners[owners != NOBODY], minlength=owner_count)
 
 
-def _member_ids(generation: Generation) -> dict[Owner, str]:
+def _members(generation: Generation) -> dict[Owner, str]:
+    """Return owner -> its member id, in record order."""
+    return {owner_of(member): member.member_id for member in generation.problem.members}
+
+
+def _with_strangers(members: Mapping[Owner, str], generation: Generation) -> dict[Owner, str]:
     """Return owner -> its member id: the members in record order, then unknown members that were given partitions."""
-    owners = {owner_of(member): member.member_id for member in generation.problem.members}
-    known = set(owners.values())
-    owners.update(((False, member_id), member_id) for member_id in generation.assignment if member_id not in known)
-    return owners
+    known = set(members.values())
+    return {**members, **{(False, member_id): member_id for member_id in generation.assignment if member_id not in known}}

@@ -13,6 +13,8 @@ from itertools import repeat
 from operator import attrgetter
 from typing import NamedTuple
 
+import numpy as np
+
 from assignors.audit.comparison import Comparison, Several
 from assignors.audit.revocations import actual_revocations, revocations
 from assignors.generation.generation import COOPERATIVE, Owner, owner_of
@@ -109,6 +111,49 @@ class Difference:
     def is_settled(self) -> bool:
         """Return whether nothing is withheld, so that the assignment is the final one of its assignor."""
         return not self.withheld
+
+
+@dataclass(frozen=True, slots=True)
+class KindCounts:
+    """Numbers of partitions by what became of them between two settled generations, as ``Difference`` has them.
+
+    Nothing was withheld before, so no partition is handed over.
+    """
+
+    retained_count: int
+    revoked_count: int
+    reassigned_count: int
+    gained_count: int
+    lost_count: int
+    orphaned_count: int
+
+    @property
+    def movement_count(self) -> int:
+        """Return the number of partitions that went from one owner to another."""
+        return self.revoked_count + self.reassigned_count
+
+
+def count_kinds(comparison: Comparison) -> KindCounts:
+    """Return how many partitions ``diff_generations`` finds of each kind, without a row for each."""
+    changed = comparison.changed
+    last, now = comparison.last[changed], comparison.now[changed]
+    had_owner, has_owner, of_member = last != NOBODY, now != NOBODY, (last != NOBODY) & (last < comparison.member_count)
+    had_count, has_count, member_count, moved_count, of_member_count = (
+        int(np.count_nonzero(which)) for which in (had_owner, has_owner, of_member, had_owner & has_owner, of_member & has_owner)
+    )
+    kinds = Counter(
+        {
+            REVOKED: of_member_count,
+            REASSIGNED: moved_count - of_member_count,
+            GAINED: has_count - moved_count,
+            LOST: member_count - of_member_count,
+            ORPHANED: had_count - moved_count - (member_count - of_member_count),
+        }
+    )
+    for _, before, after in comparison.irregular_changes():
+        is_member = bool(before) and before[0] < comparison.member_count
+        kinds[GAINED if not before else (REVOKED if is_member else REASSIGNED) if after else LOST if is_member else ORPHANED] += 1
+    return KindCounts(comparison.retained_count, *(kinds[kind] for kind in (REVOKED, REASSIGNED, GAINED, LOST, ORPHANED)))
 
 
 def diff_generations(

@@ -22,7 +22,9 @@ def with_topic_ids(problem: GroupProblem) -> GroupProblem:
     topics = {
         name: topic if topic.topic_id is not None else replace(topic, topic_id=_stand_in(name)) for name, topic in problem.topics.items()
     }
-    return replace(problem, topics=topics)
+    named = GroupProblem(topics, problem.members)
+    named.answers.update(problem.answers)  # none of them depends on ids
+    return named
 
 
 def depends_on_missing_ids(strategy: str, problem: GroupProblem) -> bool:

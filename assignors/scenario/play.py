@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from assignors.audit.comparison import Comparison
 from assignors.audit.least_movement import Least, least_movements
-from assignors.audit.movements import Difference, diff_generations
+from assignors.audit.movements import Difference, KindCounts, count_kinds, diff_generations
 from assignors.generation.balance import Balance, measure_balance
 from assignors.generation.generation import SERVER_SIDE, Generation
 from assignors.generation.holdings import Holdings
@@ -54,10 +54,16 @@ class Outcome:
     steps: tuple[PlayedStep, ...]
     lag: Weights | None
     throughput: Weights | None
+    _compare: Callable[[Generation], Comparison] = field(repr=False, compare=False)
 
     @cached_property
     def _comparison(self) -> Comparison:
-        return Comparison(self.before, self.after)
+        return self._compare(self.after)
+
+    @cached_property
+    def counts(self) -> KindCounts:
+        """Return how many partitions have another owner at the end than in ``before``, by kind."""
+        return count_kinds(self._comparison)
 
     @cached_property
     def difference(self) -> Difference:
@@ -124,7 +130,7 @@ class Played:
     @property
     def movement_range(self) -> tuple[int, int]:
         """Return the fewest and the most movements of all outcomes."""
-        counts = [outcome.difference.movement_count for outcome in self.outcomes]
+        counts = [outcome.counts.movement_count for outcome in self.outcomes]
         return min(counts), max(counts)
 
     @property
@@ -197,10 +203,10 @@ class Player:
         is_server_side = strategy in SERVER_SIDE
         changed = Changed(start.before, start.problem_with_ids if is_server_side else start.problem, strategy)
         steps = tuple((reconciled if is_server_side else rebalanced)(changed, kafka_version))
-        return Outcome(start.order, start.before_in_columns, steps, self._lag, self._throughput)
+        return Outcome(start.order, start.before_in_columns, steps, self._lag, self._throughput, start.compare)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Start:
     """A group before and after the changes, whatever the strategy.
 
@@ -212,6 +218,13 @@ class _Start:
     before: Generation
     before_in_columns: Generation
     problem: GroupProblem
+    _first: Comparison | None = None
+
+    def compare(self, after: Generation) -> Comparison:
+        """Return the comparison of ``before`` with the end of one strategy."""
+        comparison = Comparison(self.before_in_columns, after, self._first)
+        self._first = self._first or comparison
+        return comparison
 
     @cached_property
     def problem_with_ids(self) -> GroupProblem:

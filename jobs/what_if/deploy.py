@@ -50,7 +50,7 @@ def play_deploy(subject: Subject) -> Deploy | None:
                 outcome = play(generation, scenario, kafka_version=version).expected
                 generation = outcome.after
                 rebalances += outcome.round_count
-                movements += outcome.difference.movement_count
+                movements += outcome.counts.movement_count
                 stopped += sum(len(step.stopped) for step in outcome.steps)
     except (ValueError, AssignorError):
         return None

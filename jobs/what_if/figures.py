@@ -85,7 +85,7 @@ class Answer:
     @property
     def movements(self) -> Span[int]:
         """Return how many partitions have another owner at the end."""
-        return self.counted(lambda outcome: outcome.difference.movement_count)
+        return self.counted(lambda outcome: outcome.counts.movement_count)
 
     @property
     def stopped(self) -> Span[int]:
@@ -122,6 +122,8 @@ def _loads(generation: Generation, balance: Balance, weights: PartitionWeights) 
 
 
 def _imbalance(generation: Generation, weights: _Weights) -> float | None:
+    if not weights:
+        return None
     sums = [sum(weights.get(one, 0) for one in generation.assignment.get(member.member_id, ())) for member in generation.problem.members]
     total = sum(sums)
     return max(sums) * len(sums) / total if total else None

@@ -196,7 +196,7 @@ def _flip(stored: StoredGeneration, weights: PartitionWeights, strategy: str) ->
     """Return the generation at the end, and what leads to it."""
     scenario = Scenario(strategy=strategy, protocol=CONSUMER)
     outcome = play(stored.generation, scenario, kafka_version=release_for(stored, strategy)).expected
-    flip = Flip(strategy, outcome.difference.movement_count, outcome.stopped_count, outcome.round_count, loads_of(outcome, weights))
+    flip = Flip(strategy, outcome.counts.movement_count, outcome.stopped_count, outcome.round_count, loads_of(outcome, weights))
     return outcome.after, flip
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from assignors.audit.movements import KindCounts
 from assignors.generation.balance import Balance
 from assignors.generation.generation import STREAMS, Generation
 from assignors.model import GroupProblem
@@ -135,14 +136,11 @@ def _text_of(changes: Changes) -> str:
 
 BALANCE_COLUMNS = tuple(one.name for one in fields(Balance) if one.name != "multiply_owned_count")
 """The column left out is always 0: at the end of a scenario no partition has several owners."""
-DIFFERENCE_COLUMNS = (
-    *("retained_count", "revoked_count", "reassigned_count", "gained_count", "lost_count", "orphaned_count"),
-    "movement_count",
-)
+COUNT_COLUMNS = (*(one.name for one in fields(KindCounts)), "movement_count")
 
 
 def _figures(outcome: Outcome) -> dict[str, Any]:
-    balance, difference, least = outcome.balance, outcome.difference, outcome.least
+    balance, counts, least = outcome.balance, outcome.counts, outcome.least
     figures: dict[str, Any] = {
         "member_order": outcome.order.value,
         "round_count": outcome.round_count,
@@ -150,11 +148,11 @@ def _figures(outcome: Outcome) -> dict[str, Any]:
         "revocation_count": outcome.revocation_count,
         "member_count": len(outcome.after.problem.members),
         **{name: getattr(balance, name) for name in BALANCE_COLUMNS},
-        **{name: getattr(difference, name) for name in DIFFERENCE_COLUMNS},
+        **{name: getattr(counts, name) for name in COUNT_COLUMNS},
     }
     if least is not None:
         figures["least_movement_count"] = least.count
-        figures["avoidable_movement_count"] = difference.movement_count - least.count
+        figures["avoidable_movement_count"] = counts.movement_count - least.count
         figures["is_lower_bound"] = not least.is_exact
     return figures
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assignors import Assignment, GroupProblem, Member, Topic
 from assignors.audit.comparison import Comparison
-from assignors.audit.movements import Difference, LastOwner, Movement, diff_generations
+from assignors.audit.movements import Difference, LastOwner, Movement, count_kinds, diff_generations
 from assignors.audit.revocations import actual_revocations, revocations
 from assignors.generation.generation import Generation, Owner, is_follow_up, owner_of
 from tests.builders.groups import any_partition, broken_assignments, problems
@@ -324,6 +324,26 @@ def test_difference_is_that_of_the_definition(previous: Generation, current: Gen
     assert difference.returned_count == kinds["gained", "returned"]
     owned_now = {partition for held in current.assignment.values() for partition in held}
     assert expected_retained + difference.revoked_count + difference.reassigned_count + difference.gained_count == len(owned_now)
+
+
+@given(generations(4), generations(5))
+def test_counts_are_those_of_the_rows(previous: Generation, current: Generation) -> None:
+    comparison = Comparison(previous, current)
+    counts, difference = count_kinds(comparison), diff_generations(comparison)
+    assert {field.name: getattr(difference, field.name) for field in fields(counts)} == asdict(counts)
+    assert counts.movement_count == difference.movement_count
+
+
+@given(generations(4), generations(5), st.data())
+def test_comparison_with_another_result_for_the_same_members_is_as_if_alone(
+    previous: Generation, first: Generation, data: st.DataObject
+) -> None:
+    other = replace(first, assignment=data.draw(broken_assignments(first.problem)))
+    alone, after = Comparison(previous, other), Comparison(previous, other, Comparison(previous, first))
+    assert diff_generations(after) == diff_generations(alone)
+    assert after.irregular == alone.irregular
+    assert (after.before == alone.before).all()
+    assert (after.now == alone.now).all()
 
 
 @given(generations(4), generations(5))
