@@ -29,14 +29,17 @@ class Layout:
     Attributes:
         sizes: topic -> the number of its partitions, at least 1; topics in Java's order.
         topic_index: topic -> its index among the topics.
+        counts: the sizes, and a last 0 for topics that are not here; shape (topics + 1,).
         starts: the number of each topic's first partition, and the number of all at the end; shape (topics + 1,).
+        size: the number of partitions.
     """
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = {topic: sizes[topic] for topic in sort_strings(sizes)}
         self.topic_index = {topic: index for index, topic in enumerate(self.sizes)}
-        self.starts = np.zeros(len(sizes) + 1, dtype=np.int64)
-        np.cumsum(np.fromiter(self.sizes.values(), np.int64, len(sizes)), out=self.starts[1:])
+        self.counts = np.array([*self.sizes.values(), 0], dtype=np.int64)
+        self.starts = _bounds(self.counts[:-1])
+        self.size = int(self.starts[-1])
 
     @classmethod
     def of(cls, *topics: Mapping[str, Topic]) -> Layout:
@@ -48,11 +51,6 @@ class Layout:
                 if count > sizes.get(name, 0):
                     sizes[name] = count
         return cls(sizes)
-
-    @property
-    def size(self) -> int:
-        """Return the number of partitions."""
-        return int(self.starts[-1])
 
     def is_like(self, other: Layout) -> bool:
         """Return whether the other layout gives every partition the same number."""
@@ -158,10 +156,11 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
         self.entry_topics = entry_topics
         self.lengths = lengths
         self.partitions = partitions
-        self._entry_ends = np.cumsum(entry_counts)
-        ends = np.concatenate(([0], np.cumsum(lengths)))
-        self._bounds = ends[np.concatenate(([0], self._entry_ends))]
-        self.loads: list[int] = np.diff(self._bounds).tolist()
+        entry_bounds = _bounds(entry_counts)
+        self._entry_ends = entry_bounds[1:]
+        self._bounds = _bounds(lengths)[entry_bounds]
+        self._load_column = self._bounds[1:] - self._bounds[:-1]
+        self.loads: list[int] = self._load_column.tolist()
         self._owner_index = {owner: index for index, owner in enumerate(owners)}
         self._owners: Owners | None = None
 
@@ -226,22 +225,23 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
             begin = end
 
     def _find_owners(self, layout: Layout) -> Owners:
-        topic_indices = np.fromiter((layout.topic_index.get(topic, NOBODY) for topic in self.topics), np.int64, len(self.topics))
+        topic_indices = np.array([layout.topic_index.get(topic, NOBODY) for topic in self.topics], dtype=np.int64)
         entry_indices = topic_indices[self.entry_topics]
-        numbers = np.repeat(layout.starts[entry_indices], self.lengths)
+        numbers = layout.starts[entry_indices].repeat(self.lengths)
         numbers += self.partitions
-        owners = np.repeat(np.arange(len(self.owners), dtype=np.int32), self.loads)
+        owners = np.arange(len(self.owners), dtype=np.int32).repeat(self._load_column)
         strays: dict[TopicPartition, tuple[int, ...]] = {}
         repeated: list[TopicPartition] = []
-        sizes: NDArray[np.int64] = np.append(np.diff(layout.starts), 0)[entry_indices]  # 0 for topics that are not in the layout
-        if self.partitions.size and (np.min(self.partitions) < 0 or np.max(self.partitions) >= np.min(sizes)):
+        sizes = layout.counts[entry_indices]
+        if self.partitions.size and (self.partitions.min() < 0 or self.partitions.max() >= sizes.min()):
             is_stray = (self.partitions < 0) | (self.partitions >= np.repeat(sizes, self.lengths))
             strays, repeated = self._strays(np.flatnonzero(is_stray), owners)
             numbers, owners = numbers[~is_stray], owners[~is_stray]
-        first = np.full(layout.size, NOBODY, dtype=np.int32)
+        first = np.empty(layout.size, dtype=np.int32)
+        first.fill(NOBODY)
         first[numbers] = owners
         shared: dict[TopicPartition, tuple[int, ...]] = {}
-        free = np.flatnonzero(first == NOBODY)
+        free = (first == NOBODY).nonzero()[0]
         if layout.size - free.size < numbers.size:
             is_again = np.bincount(numbers)[numbers] > 1
             again = _by_partition(layout.partitions(numbers[is_again]), owners[is_again].tolist())
@@ -258,6 +258,13 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
         owners_of = _by_partition(pairs, owners[indices].tolist())
         repeated = [partition for partition, its_owners in owners_of.items() if len(its_owners) > 1]
         return {partition: tuple(dict.fromkeys(its_owners)) for partition, its_owners in owners_of.items()}, repeated
+
+
+def _bounds(lengths: Integers) -> NDArray[np.int64]:
+    """Return where parts of these lengths begin, and where the last one ends."""
+    bounds = np.zeros(len(lengths) + 1, dtype=np.int64)
+    lengths.cumsum(out=bounds[1:])
+    return bounds
 
 
 def _by_partition(partitions: Iterable[TopicPartition], owners: Iterable[int]) -> dict[TopicPartition, list[int]]:
