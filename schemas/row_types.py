@@ -393,6 +393,23 @@ class CommitFactsRow(GenerationRow):
     target: dict[str, Any] | None
 
 
+class LoadFactsRow(GenerationRow):
+    """A row of ``LOAD_FACTS``, with the fields of a class of ``jobs.findings.loads``."""
+
+    strategy: str
+    member_count: int
+    partition_count: int
+    least: int
+    most: int
+    member_id: str
+    member_rate: float
+    topic: str
+    partition: int
+    partition_rate: float
+    owner: str
+    total_rate: float
+
+
 class GrowthFactsRow(GenerationRow):
     """A row of ``GROWTH_FACTS``; its structs have the fields of a class of ``jobs.findings.looks``."""
 

@@ -252,6 +252,25 @@ COMMIT_FACTS = StructType(
 )
 """One row per group with a possible finding on offset commits; see ``jobs.findings.commits`` for the fields."""
 
+LOAD_FACTS = StructType(
+    [
+        *[COMMIT_FACTS[name] for name in ("cluster_id", "group_id", "generation", "position", "observed_at_ms")],
+        StructField("strategy", STRING),
+        StructField("member_count", INT),
+        StructField("partition_count", INT),
+        StructField("least", INT),
+        StructField("most", INT),
+        StructField("member_id", STRING),
+        StructField("member_rate", DOUBLE),
+        StructField("topic", STRING),
+        StructField("partition", INT),
+        StructField("partition_rate", DOUBLE),
+        StructField("owner", STRING),
+        StructField("total_rate", DOUBLE),
+    ]
+)
+"""One row per generation in which a member gets far more records than others; see ``jobs.findings.loads`` for the fields."""
+
 GROWTH_FACTS = StructType(
     [
         *[COMMIT_FACTS[name] for name in ("cluster_id", "group_id", "generation", "position", "observed_at_ms")],

@@ -189,6 +189,8 @@ class Rule(Word):
     OWN_ASSIGNOR_UNSOUND = "own_assignor_unsound"
     TOPIC_BASIS_UNCERTAIN = "topic_basis_uncertain"
     CONFLICTING_RECORDS = "conflicting_records"
+    HOT_PARTITION = "hot_partition"
+    HOT_MEMBER = "hot_member"
     COMMITS_UNSUBSCRIBED = "commits_unsubscribed"
     MEMBERS_NEVER_COMMIT = "members_never_commit"
     COORDINATOR_HOT = "coordinator_hot"

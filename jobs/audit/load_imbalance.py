@@ -10,6 +10,7 @@ import logging
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from jobs.audit import load_findings
 from jobs.audit import resume_offsets as resumption
 from jobs.audit.new_commits import CLOCKS_DIFFER, NewCommits, affected_rows
 from jobs.context import RunContext
@@ -120,8 +121,10 @@ def refresh(context: RunContext, news: NewCommits, rewritten: DataFrame | None =
     commits = resumption.of_groups_in(again, news.commits)
     max_look_delay_s = context.settings.audit.max_look_delay_s
     answered = resumption.resolve_resume_offsets(held, commits, news.looks, news.complete, warehouse.materialize, max_look_delay_s)
-    weighed = with_weights(again, answered).join(stored_weights, list(AUDIT_KEY)).where(resumption.differs_from_stored(WEIGHTS))
-    changed = warehouse.materialize("weighed_otherwise", weighed.withColumns(context.run_columns).select(*GENERATION_AUDITS.schema.names))
+    weighed = warehouse.materialize("weighed_again", with_weights(again, answered))
+    load_findings.replace(context, weighed, answered)
+    otherwise = weighed.join(stored_weights, list(AUDIT_KEY)).where(resumption.differs_from_stored(WEIGHTS))
+    changed = warehouse.materialize("weighed_otherwise", otherwise.withColumns(context.run_columns).select(*GENERATION_AUDITS.schema.names))
     if changed.isEmpty():
         return
     count = warehouse.delete(name, changed.select(*AUDIT_KEY), AUDIT_KEY)

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.audit.triggers import RETURN_MS
-from jobs.audit import commit_findings, coordinators, logged_causes, look_findings
+from jobs.audit import commit_findings, coordinators, load_findings, logged_causes, look_findings
 from jobs.audit import load_imbalance as weights
 from jobs.audit import resume_offsets as resumption
 from jobs.audit import udfs as audit_udfs
@@ -262,4 +262,5 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     rewritten = _append_audits(context, audits, groups)
     warehouse.append(MOVEMENTS.name, movements)
     warehouse.append(FINDINGS.name, made[FINDINGS.name])
+    load_findings.add(context, answered.where("is_held"))
     return rewritten

@@ -26,8 +26,9 @@ from assignors.java.ordering import coordinator_partition
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
 from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS, Around, FoundCause, LoggedEvent, around_of, explain, merged, recorded_causes
 from jobs.audit.open_targets import read_target
-from jobs.findings import COMMIT_RULES, LOOK_RULES, RULES, Finding, GroupHistory, find, gather_facts
+from jobs.findings import COMMIT_RULES, LOAD_RULES, LOOK_RULES, RULES, Finding, GroupHistory, find, gather_facts
 from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
+from jobs.findings.loads import LoadFacts
 from jobs.findings.looks import GrownTopic, GrowthFacts
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
@@ -40,6 +41,7 @@ from schemas.row_types import (
     FoundRow,
     GenerationRow,
     GrowthFactsRow,
+    LoadFactsRow,
     StoredSnapshot,
     StoredSolution,
 )
@@ -242,6 +244,18 @@ def _commit_findings(row: CommitFactsRow) -> Iterator[FoundRow]:
         read_target(row),
     )
     return _finding_rows(row, find(facts, COMMIT_RULES))
+
+
+def find_in_loads(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Yield the findings of rows of ``LOAD_FACTS``, as rows of ``FOUND_ROWS``."""
+    rows = (row for batch in batches for row in batch.to_pylist())
+    yield from to_batches(chain.from_iterable(map(_load_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
+
+
+def _load_findings(row: LoadFactsRow) -> Iterator[FoundRow]:
+    stored: Mapping[str, Any] = row
+    facts = LoadFacts(**{field.name: stored[field.name] for field in fields(LoadFacts)})
+    return _finding_rows(row, find(facts, LOAD_RULES))
 
 
 def find_in_looks(batches: Iterable[pa.RecordBatch]) -> Batches:

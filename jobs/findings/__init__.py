@@ -4,13 +4,14 @@ Each rule is one function. It returns at most one finding a snapshot, with a mes
 and run in the workers, next to the audits that they read. Rules on commits judge only the newest generation of each group.
 """
 
-from jobs.findings.catalogue import COMMIT_RULES, LOOK_RULES, RULES, find
+from jobs.findings.catalogue import COMMIT_RULES, LOAD_RULES, LOOK_RULES, RULES, find
 from jobs.findings.facts import SnapshotFacts, SolutionFacts, gather_facts
 from jobs.findings.history import GroupHistory
 from jobs.findings.rule import Finding, FindingRule
 
 __all__ = [
     "COMMIT_RULES",
+    "LOAD_RULES",
     "LOOK_RULES",
     "RULES",
     "Finding",

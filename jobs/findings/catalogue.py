@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobs.findings import commits, looks, ownership, protocols, records, stability, subscriptions, timeouts, topic_spread
+from jobs.findings import commits, loads, looks, ownership, protocols, records, stability, subscriptions, timeouts, topic_spread
 from jobs.findings.rule import Facts, Finding, FindingRule
 
 RULES = (
@@ -38,6 +38,9 @@ RULES = (
     records.conflicting_records,
 )
 """Rules on each snapshot and on the time before it."""
+
+LOAD_RULES = (loads.hot_partition, loads.hot_member)
+"""Rules on the records that come into the partitions of a generation, by the metadata snapshots around it."""
 
 COMMIT_RULES = (commits.unsubscribed_commits, commits.silent_members, commits.busy_coordinator, commits.unreached_target)
 """Rules on the newest generation of a group and all commits that have landed."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from jobs.findings.catalogue import COMMIT_RULES, RULES
+from jobs.findings.catalogue import COMMIT_RULES, LOAD_RULES, RULES
 from jobs.findings.commits import CommitFacts
 from jobs.findings.facts import SnapshotFacts
+from jobs.findings.loads import LoadFacts
 from jobs.findings.rule import FindingRule
 
-CATALOGUE = (*RULES, *COMMIT_RULES)
+CATALOGUE = (*RULES, *LOAD_RULES, *COMMIT_RULES)
 
 HEAD = """# Findings
 
@@ -25,6 +26,9 @@ members, loads and partitions left out are judged only in settled snapshots, in 
 guess what a source does not show. Text of `kafka-consumer-groups` shows no subscriptions, so rules on subscriptions find nothing there,
 and idle members are an `info`.
 
+The rules on rates, `hot_partition` and `hot_member`, use the metadata snapshots before and after each generation. Their findings change if
+a nearer one lands later.
+
 The last four rules judge only the newest generation of each group, with all commits and metadata snapshots that have landed. Their
 findings appear and disappear as more of these land, and disappear with a newer generation. The same holds for `partitions_left_out` if
 only a later metadata snapshot shows the partitions.
@@ -40,7 +44,7 @@ def to_markdown() -> str:
     return "\n".join([HEAD + lines, *(_section(rule) for rule in CATALOGUE)])
 
 
-def _section(rule: FindingRule[SnapshotFacts] | FindingRule[CommitFacts]) -> str:
+def _section(rule: FindingRule[SnapshotFacts] | FindingRule[LoadFacts] | FindingRule[CommitFacts]) -> str:
     return f"## {rule.rule_id}\n\n**{rule.title}** ({rule.severity}). {rule.when}\n\nWhat to do: {rule.advice}\n"
 
 

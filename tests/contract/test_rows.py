@@ -55,6 +55,7 @@ ROWS = {
     "FOUND_ROWS": row_types.FoundRow,
     "PLACED_GROUPS": row_types.PlacedGroup,
     "COMMIT_FACTS": row_types.CommitFactsRow,
+    "LOAD_FACTS": row_types.LoadFactsRow,
     "GROWTH_FACTS": row_types.GrowthFactsRow,
 }
 # Both begin with these columns; their workers hand most of the others on as they come.

@@ -127,6 +127,14 @@ def test_member_that_does_not_give_up_its_partitions_is_found(tables: dict[str, 
     assert open_target["evidence"]["blocking_members"] == "AAAAAAAAAAAAAAAAAAAAA1"
 
 
+def test_member_with_all_records_is_found_though_loads_are_even(tables: dict[str, list[Row]]) -> None:
+    """No partition of the busy topic has more than a quarter of the records, so it could be shared."""
+    by_rule = found(tables, "c25")
+    (hot,) = by_rule["hot_member"]
+    assert (hot["generation"], hot["evidence"]["share_percent"], hot["evidence"]["busiest_partition"]) == (3, "100", "hot-3")
+    assert "hot_partition" not in by_rule
+
+
 def lines(name: str, source: str) -> list[str]:
     return (SITUATIONS / name / source).read_text(encoding="utf-8").splitlines(keepends=True)
 
@@ -162,3 +170,25 @@ def test_partitions_left_out_is_the_same_for_any_arrival_of_records_and_metadata
     assert make_tables("run", "--warehouse", tmp_path / "at-once", "--input", SITUATIONS / name) == 0
     parts, at_once = ([json.loads(row) for row in content(tmp_path / warehouse, "findings")] for warehouse in ("parts", "at-once"))
     assert parts == at_once
+
+
+def test_hot_members_are_the_same_for_any_arrival_of_metadata(make_tables, tmp_path: Path) -> None:
+    """A second look after the generation shows the rate. A third, between the two, shows that nothing came in at the time."""
+    name = "hot-topic-on-one-member"
+    looks = lines(name, "cluster_metadata.ndjson")
+    quiet = json.dumps({**json.loads(looks[0]), "observed_at_ms": 1_790_000_050_000}) + "\n"
+    steps = [(looks[0], 0), (looks[1], 1), (quiet, 0)]
+    for number, (look, count) in enumerate(steps):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "look.ndjson").write_text(look, encoding="utf-8")
+        if number == 0:
+            (folder / "records.ndjson").write_text("".join(lines(name, "consumer_offsets.ndjson")), encoding="utf-8")
+        assert make_tables("run", "--warehouse", tmp_path / "parts", "--input", folder) == 0
+        assert len([row for row in rows(tmp_path / "parts", "findings") if row["rule_id"] == "hot_member"]) == count
+    together = tmp_path / "together"
+    together.mkdir()
+    (together / "looks.ndjson").write_text("".join(look for look, _ in steps), encoding="utf-8")
+    (together / "records.ndjson").write_text("".join(lines(name, "consumer_offsets.ndjson")), encoding="utf-8")
+    assert make_tables("run", "--warehouse", tmp_path / "at-once", "--input", together) == 0
+    assert content(tmp_path / "parts", "findings") == content(tmp_path / "at-once", "findings")

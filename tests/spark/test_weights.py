@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.audit import resume_offsets as resumption
+from jobs.audit.load_findings import load_facts, uneven_generations
 from jobs.audit.load_imbalance import CARRIED, held_partitions, with_weights
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.builders.frames import frame, moment, unstaged
@@ -106,6 +107,54 @@ CASES = {
 
 def test_weights_case_by_case(spark: SparkSession) -> None:
     assert weighed(spark, CASES) == {name: expected for name, (*_, expected) in CASES.items()}
+
+
+def audited_as(group_id: str, **changes: Any) -> Row:
+    figures = {"strategy": "sticky", "partition_count": 3, "partitions_per_member_min": 1, "partitions_per_member_max": 2}
+    return {
+        **SNAPSHOT,
+        "group_id": group_id,
+        "member_count": 2,
+        "is_settled": True,
+        "throughput_imbalance_ratio": 1.5,
+        **figures,
+        **changes,
+    }
+
+
+def test_loads_of_uneven_generations_name_the_busiest_member_and_partition(spark: SparkSession) -> None:
+    """The member with the most records is not the one with the busiest partition. Its two partitions bring 50 and 30 a second."""
+    audits = [
+        audited_as("uneven"),
+        audited_as("of two equal ones"),
+        audited_as("even enough", throughput_imbalance_ratio=1.4),
+        audited_as("not settled", is_settled=False),
+        audited_as("alone", member_count=1),
+        audited_as("a rate is missing"),
+        audited_as("another basis", basis="recomputed"),
+    ]
+    by_group = {row["group_id"]: [("a", 0, 50), ("a", 1, 30), ("b", 2, 60)] for row in audits}
+    by_group |= {"of two equal ones": [("a", 0, 30), ("b", 1, 30)], "a rate is missing": [("a", 0, 50), ("a", 1, None), ("b", 2, 10)]}
+    rates = [
+        ("c", name, 10, member_id, "t", partition, rate and rate * 10**6)
+        for name, held in by_group.items()
+        for member_id, partition, rate in held
+    ]
+    schema = "cluster_id string, group_id string, position bigint, member_id string, topic string, partition int, rate bigint"
+    uneven = uneven_generations(frame(spark, GENERATION_AUDITS.schema, audits))
+    facts = {row["group_id"]: row.asDict() for row in load_facts(uneven, spark.createDataFrame(rates, schema)).collect()}
+    assert facts.keys() == {"uneven", "of two equal ones"}
+    expected = {
+        "member_id": "a",
+        "member_rate": 80.0,
+        "topic": "t",
+        "partition": 2,
+        "partition_rate": 60.0,
+        "owner": "b",
+        "total_rate": 140.0,
+    }
+    assert facts["uneven"].items() >= {**expected, "least": 1, "most": 2, "observed_at_ms": 10}.items()
+    assert [facts["of two equal ones"][name] for name in ("member_id", "partition", "owner")] == ["b", 1, "b"]
 
 
 @pytest.mark.parametrize(("committed_at", "expected"), [(4, 10), (12, 12)])
