@@ -35,11 +35,10 @@ def refresh(context: RunContext, news: NewCommits) -> None:
     )
     moved = audits.join(placed, list(GROUP_KEY)).where(~F.col("coordinator_partition").eqNullSafe(F.col("offsets_partition")))
     changed = moved.withColumns({"coordinator_partition": F.col("offsets_partition"), **context.run_columns})
-    changed = warehouse.materialize("other_coordinators", changed.select(*spec.schema.names))
-    if changed.isEmpty():
+    written = warehouse.materialize_any("other_coordinators", changed.select(*spec.schema.names))
+    if written is None:
         return
-    count = warehouse.delete(spec.name, changed.select(*spec.key), spec.key)
-    warehouse.append(spec.name, changed)
+    count, _ = warehouse.replace(spec.name, written, spec.key, written)
     logger.info(
         "updated %d audits of earlier runs: by newly landed topic metadata their groups are in another partition of %s",
         count,

@@ -113,8 +113,8 @@ def refresh(context: RunContext, news: NewCommits, rewritten: DataFrame | None =
     )
     generations = affected_rows(held_by_topic, news, F.col("until"), F.col("observed_at")).select(*GENERATION_KEY).distinct()
     stored = stored.drop("until")
-    again = warehouse.materialize("concerned_audits", stored.join(generations, list(GENERATION_KEY), "left_semi"))
-    if again.isEmpty():
+    again = warehouse.materialize_any("concerned_audits", stored.join(generations, list(GENERATION_KEY), "left_semi"))
+    if again is None:
         return
     stored_weights = again.select(*AUDIT_KEY, *[F.col(column).alias(f"stored_{column}") for column in WEIGHTS])
     held = held_partitions(warehouse.read(ASSIGNMENTS.name), again)
@@ -124,9 +124,9 @@ def refresh(context: RunContext, news: NewCommits, rewritten: DataFrame | None =
     weighed = warehouse.materialize("weighed_again", with_weights(again, answered))
     load_findings.replace(context, weighed, answered)
     otherwise = weighed.join(stored_weights, list(AUDIT_KEY)).where(resumption.differs_from_stored(WEIGHTS))
-    changed = warehouse.materialize("weighed_otherwise", otherwise.withColumns(context.run_columns).select(*GENERATION_AUDITS.schema.names))
-    if changed.isEmpty():
+    otherwise = otherwise.withColumns(context.run_columns).select(*GENERATION_AUDITS.schema.names)
+    changed = warehouse.materialize_any("weighed_otherwise", otherwise)
+    if changed is None:
         return
-    count = warehouse.delete(name, changed.select(*AUDIT_KEY), AUDIT_KEY)
-    warehouse.append(name, changed)
+    count, _ = warehouse.replace(name, changed, AUDIT_KEY, changed)
     logger.info("updated the load imbalance of %d generations of earlier runs from newly landed commits or topic metadata", count)

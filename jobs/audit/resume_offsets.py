@@ -226,22 +226,21 @@ def refresh(context: RunContext, news: NewCommits) -> None:
     warehouse = context.warehouse
     stored = news.rows_to_ask(context, MOVEMENTS.name)
     moment = F.greatest("observed_at", "committed_at")
-    again = affected_rows(stored, news, moment, moment)
+    affected = affected_rows(stored, news, moment, moment)
     if news.newly_complete is not None:
         unknown = earlier_rows(context, MOVEMENTS.name).where(F.col("resume_outcome") == str(ResumeOutcome.UNKNOWN))
         of_groups = unknown.join(news.newly_complete, list(GROUP_KEY), "left_semi")
-        again = again.unionByName(of_groups).dropDuplicates(list(MOVEMENTS.key))
-    again = warehouse.materialize("concerned_movements", again)
-    if again.isEmpty():
+        affected = affected.unionByName(of_groups).dropDuplicates(list(MOVEMENTS.key))
+    again = warehouse.materialize_any("concerned_movements", affected)
+    if again is None:
         return
     stored_columns = again.select(*MOVEMENTS.key, *[F.col(name).alias(f"stored_{name}") for name in RESUME_COLUMNS])
     commits, max_look_delay_s = of_groups_in(again, news.commits), context.settings.audit.max_look_delay_s
     answered = resolve_resume_offsets(moments_of(again), commits, news.looks, news.complete, warehouse.materialize, max_look_delay_s)
     resumed = with_resumption(again, answered).join(stored_columns, list(MOVEMENTS.key))
-    changed = resumed.where(differs_from_stored(RESUME_COLUMNS)).withColumns(context.run_columns).select(*MOVEMENTS.schema.names)
-    changed = warehouse.materialize("resumed_otherwise", changed)
-    if changed.isEmpty():
+    resumed = resumed.where(differs_from_stored(RESUME_COLUMNS)).withColumns(context.run_columns).select(*MOVEMENTS.schema.names)
+    changed = warehouse.materialize_any("resumed_otherwise", resumed)
+    if changed is None:
         return
-    count = warehouse.delete(MOVEMENTS.name, changed.select(*MOVEMENTS.key), MOVEMENTS.key)
-    warehouse.append(MOVEMENTS.name, changed)
+    count, _ = warehouse.replace(MOVEMENTS.name, changed, MOVEMENTS.key, changed)
     logger.info("updated %d movements of earlier runs from newly landed commits or topic metadata", count)

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from operator import itemgetter
 
 from pyspark.sql import functions as F
 
@@ -100,10 +101,12 @@ def _batches(warehouse: Warehouse, keys: Iterable[str]) -> list[tuple[list[str],
     if not keys or warehouse.is_empty(RUNS.name):
         return []
     runs = warehouse.read(RUNS.name).where(F.col("status") == str(RunStatus.PUBLISHED))
-    silent = runs.agg(F.max(F.when(F.col("files").isNull(), F.col("run_sequence")))).collect()[0][0]
     is_concerned = F.arrays_overlap("files", F.lit(sorted(keys)))
-    rows = runs.where(is_concerned & (F.col("run_sequence") > (silent or 0))).orderBy(F.desc("run_sequence"))
-    return [(row["files"], dict(row["file_counts"])) for row in rows.select("files", "file_counts").collect()]
+    silent = F.max(F.when(F.col("files").isNull(), F.col("run_sequence"))).alias("silent")
+    concerned = F.collect_list(F.when(is_concerned, F.struct("run_sequence", "files", "file_counts"))).alias("concerned")
+    found = runs.agg(silent, concerned).collect()[0]
+    batches = sorted(found["concerned"], key=itemgetter("run_sequence"), reverse=True)
+    return [(row["files"], dict(row["file_counts"])) for row in batches if row["run_sequence"] > (found["silent"] or 0)]
 
 
 def counts_to_note(counts: Mapping[str, int]) -> dict[str, int]:

@@ -16,17 +16,22 @@ def replace_findings(warehouse: Warehouse, stored: DataFrame | None, found: Data
 
     Args:
         stored: the stored findings of these rules; None if there are none.
-        found: materialized rows of ``findings``.
-        name: part of the names of materialized rows.
+        found: rows of ``findings``; computed once.
+        name: of the materialized rows.
     """
-    new = found
-    if stored is not None:
-        said = {"said": F.to_json(F.struct("severity", "message", "evidence", "advice"))}
-        same = [*FINDINGS.key, "said"]
-        before, now = stored.withColumns(said), found.withColumns(said)
-        gone = warehouse.materialize(f"past_{name}", before.join(now.select(*same), same, "left_anti").select(*FINDINGS.key))
-        new = warehouse.materialize(f"new_{name}", now.join(before.select(*same), same, "left_anti").drop("said"))
-        if not gone.isEmpty():
-            warehouse.delete(FINDINGS.name, gone, FINDINGS.key)
-    if not new.isEmpty():
-        warehouse.append(FINDINGS.name, new)
+    if stored is None:
+        new = warehouse.materialize_any(name, found)
+        if new is not None:
+            warehouse.append(FINDINGS.name, new)
+        return
+    said = F.to_json(F.struct("severity", "message", "evidence", "advice")).alias("said")
+    both = stored.withColumn("is_stored", F.lit(True)).unionByName(found.withColumn("is_stored", F.lit(False)))
+    sides = both.groupBy(*FINDINGS.key, said).agg(
+        F.count(F.lit(1)).alias("count"),
+        F.first("is_stored").alias("is_stored"),
+        F.first(F.struct(*FINDINGS.schema.names)).alias("finding"),
+    )
+    changed = warehouse.materialize_any(name, sides.where("count = 1").select("is_stored", "finding.*"))
+    if changed is not None:
+        new = changed.where("NOT is_stored").drop("is_stored")
+        warehouse.replace(FINDINGS.name, changed.where("is_stored"), FINDINGS.key, new)

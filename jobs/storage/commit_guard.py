@@ -45,15 +45,23 @@ class CommitGuard(TableVersions):
         Args:
             committing: keeps every other process from committing while its block runs.
         """
-        conf = self.spark.conf
-        before = conf.get(COMMIT_NOTE, None)
         self._signature, self.committing = f"{SIGNATURE}{run_id} {self.nonce}", committing
-        conf.set(COMMIT_NOTE, self._signature)
+        try:
+            with self.setting(COMMIT_NOTE, self._signature):
+                yield
+        finally:
+            self._signature, self.committing = "", nullcontext
+
+    @contextmanager
+    def setting(self, name: str, value: str) -> Iterator[None]:
+        """Give a setting of the session a value, and its own one back when the block ends."""
+        conf = self.spark.conf
+        before = conf.get(name, None)
+        conf.set(name, value)
         try:
             yield
         finally:
-            self._signature, self.committing = "", nullcontext
-            conf.unset(COMMIT_NOTE) if before is None else conf.set(COMMIT_NOTE, before)
+            conf.unset(name) if before is None else conf.set(name, before)
 
     def commit(self, name: str, write: Callable[[], object]) -> dict[str, Any] | None:
         """Write to a table while no other process commits; read the commit back and return its information, None if there was no commit.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -37,11 +38,14 @@ def local_properties(log: Path, version: int) -> dict[str, str]:
     raise WarehouseDamagedError(f"{log}: no commit has the table's properties; restore the folder from a copy, or rebuild the warehouse")
 
 
-def files_of(log: Path, version: int) -> list[Path] | None:
+def files_of(log: Path, version: int, newer_than: int | None = None) -> list[Path] | None:
     """Return the files with the rows of a table at a version, in any order.
 
     Reads the newest checkpoint up to the version, and the commits after it. None if that is not enough: a file of the log is missing or
     damaged, a checkpoint has several parts, or the table has a feature that only Delta can read, such as deletion vectors.
+
+    Args:
+        newer_than: leave out files that by their statistics have no row with a larger ``run_sequence``; None for all files.
     """
     try:
         base = max(
@@ -53,7 +57,7 @@ def files_of(log: Path, version: int) -> list[Path] | None:
             if not committed:
                 return None
             actions += committed
-        return _live_files(log.parent, actions)
+        return _live_files(log.parent, actions, newer_than)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException):
         return None
 
@@ -65,9 +69,9 @@ def _checkpoint_actions(path: Path) -> list[dict[str, Any]]:
     return [{kind: content for kind, content in row.items() if content is not None} for row in rows]
 
 
-def _live_files(table: Path, actions: list[dict[str, Any]]) -> list[Path] | None:
+def _live_files(table: Path, actions: list[dict[str, Any]], newer_than: int | None) -> list[Path] | None:
     """Return the files after all actions; None if an action does anything but add or remove whole files of the table."""
-    paths: set[str] = set()
+    paths: dict[str, str | None] = {}
     reader_version = None
     for action in actions:
         if not isinstance(action, dict):
@@ -75,14 +79,27 @@ def _live_files(table: Path, actions: list[dict[str, Any]]) -> list[Path] | None
         if "add" in action:
             if action["add"].get("deletionVector") or urlsplit(action["add"]["path"]).scheme:
                 return None
-            paths.add(action["add"]["path"])
+            paths[action["add"]["path"]] = action["add"].get("stats")
         elif "remove" in action:
-            paths.discard(action["remove"]["path"])
+            paths.pop(action["remove"]["path"], None)
         elif "protocol" in action:
             reader_version = action["protocol"]["minReaderVersion"]
         elif "sidecar" in action:
             return None
-    return [table / unquote(path) for path in paths] if reader_version == 1 else None
+    if reader_version != 1:
+        return None
+    return [table / unquote(path) for path, stats in paths.items() if newer_than is None or _newest_run(stats) > newer_than]
+
+
+def _newest_run(stats: str | None) -> float:
+    """Return the largest ``run_sequence`` of a file; infinite if its statistics do not have it."""
+    found = json.loads(stats or "{}").get("maxValues", {}).get("run_sequence")
+    return float("inf") if found is None else found
+
+
+def row_count(files: Iterable[Path]) -> int:
+    """Return the number of rows in Parquet files, from their footers."""
+    return sum(pq.read_metadata(path).num_rows for path in files)
 
 
 def checkpoint_before(log: Path, moment: float) -> int | None:

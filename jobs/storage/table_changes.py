@@ -127,6 +127,9 @@ class Writer(Protocol):
     def append(self, name: str, rows: DataFrame) -> int:
         """Append rows and return how many."""
 
+    def replace(self, name: str, keys: DataFrame, columns: tuple[str, ...], rows: DataFrame) -> tuple[int, int]:
+        """Do both, in one commit if it can be; return how many rows were deleted and appended."""
+
 
 @dataclass(frozen=True)
 class Applied:
@@ -141,7 +144,9 @@ class Applied:
 
 
 def apply_changes(warehouse: Writer, changes: Sequence[TableChange]) -> Applied:
-    """Make all changes, table by table in ``ORDER``: for each table first all deletions, then one commit with all appended rows.
+    """Make all changes, table by table in ``ORDER``: for each table first all deletions, then all appended rows in one commit.
+
+    The last deletion is in that commit too, if it can be.
 
     A run that dies in between leaves versions that no row of ``runs`` names, and the next run restores the tables.
 
@@ -151,11 +156,17 @@ def apply_changes(warehouse: Writer, changes: Sequence[TableChange]) -> Applied:
     applied = Applied()
     for name in ORDER:
         of_table = [change for change in changes if change.table == name]
-        for change in of_table:
-            if change.delete_keys is not None and not warehouse.is_empty(name):
-                applied.deleted[name] += warehouse.delete(name, change.delete_keys, change.delete_columns)
+        deletions = [(change.delete_keys, change.delete_columns) for change in of_table if change.delete_keys is not None]
+        if deletions and warehouse.is_empty(name):
+            deletions = []
         appended = _appended(of_table)
-        if appended is not None:
+        last = deletions.pop() if deletions and appended is not None else None
+        for keys, columns in deletions:
+            applied.deleted[name] += warehouse.delete(name, keys, columns)
+        if appended is not None and last is not None:
+            deleted, applied.appended[name] = warehouse.replace(name, *last, appended)
+            applied.deleted[name] += deleted
+        elif appended is not None:
             applied.appended[name] = warehouse.append(name, appended)
     return applied
 

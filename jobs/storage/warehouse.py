@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame, DataFrameWriterV2, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from jobs.runtime.atomic_file import UNFINISHED
 from jobs.runtime.errors import (
@@ -29,8 +30,9 @@ from jobs.runtime.jvm import SPARK_ERRORS
 from jobs.runtime.locations import OTHER_ENTRIES, SCRATCH, address, is_path
 from jobs.storage.catalog_tables import make_table
 from jobs.storage.commit_guard import STOP_IT, CommitGuard
-from jobs.storage.delta_log import files_of
+from jobs.storage.delta_log import files_of, row_count
 from jobs.storage.hadoop_files import has_stored_files, remove_stored, stored_names
+from jobs.storage.sql_literals import keys_condition
 from jobs.storage.table_shape import aligned, create_statement, current_columns
 from schemas.tables import ALL_TABLES, IDENTITY_PROPERTY, OPTIONAL_TABLES, RUNS, TABLES
 from schemas.vocabulary import RunStatus
@@ -39,6 +41,10 @@ logger = logging.getLogger(__name__)
 
 STAGED_TABLES = "evenkeel_staging_"
 TRANSACTIONS = "evenkeel runs"
+MOST_KEYS_NAMED = 1_000
+"""Most keys of rows to delete that become literals in the condition of a statement. The table's log keeps the condition."""
+CHECK_OF_REPLACED = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
+"""Setting of Delta: whether rows that replace others have to meet the condition by which these were chosen."""
 MOST_KEYS_SENT = 50_000
 """Most keys of rows to delete that are sent to every task: some ten megabytes of memory. With more keys the table is shuffled."""
 
@@ -74,6 +80,23 @@ class Warehouse(CommitGuard):
             self._rows[name] = (version, rows)
         return rows
 
+    def read_new(self, name: str, consumed: int) -> DataFrame:
+        """Return the rows that runs after ``consumed`` wrote, from the files that have any."""
+        if self.folder is None or name in self._published:
+            rows = self.read(name)
+        else:
+            rows = self._read_files(name, self.version(name), consumed)
+        return rows.where(F.col("run_sequence") > consumed)
+
+    def count(self, name: str) -> int:
+        """Return the number of rows that ``read`` returns; costs no Spark job in a local folder."""
+        version = self._published.get(name)
+        if self.folder is not None:
+            files = files_of(self.folder / name / "_delta_log", self.version(name) if version is None else version)
+            if files is not None:
+                return row_count(files)
+        return self.read(name).count()
+
     def stored_columns(self, name: str) -> set[str]:
         """Return the columns that a table has; an older release may have made it with fewer than ``read`` returns."""
         return set(self.spark.table(self.identifier(name)).columns)
@@ -82,20 +105,27 @@ class Warehouse(CommitGuard):
         at = "" if version is None else f" VERSION AS OF {version}"
         return current_columns(self.spark.sql(f"SELECT * FROM {self.identifier(name)}{at}"), ALL_TABLES[name])
 
-    def _read_files(self, name: str, version: int) -> DataFrame:
+    def _read_files(self, name: str, version: int, newer_than: int | None = None) -> DataFrame:
         """Return the rows of a table in a local folder from the files that its log names.
 
         Delta would list them again for each query on the table, with three jobs: a third of the jobs of a run.
+
+        Args:
+            newer_than: leave out files without rows of later runs; None for all files.
         """
         assert self.folder is not None
-        files = files_of(self.folder / name / "_delta_log", version)
+        files = files_of(self.folder / name / "_delta_log", version, newer_than)
         spec = ALL_TABLES[name]
         if files is None:
             return self._read_by_delta(name, version)
         if not files:
-            return self.spark.createDataFrame(to_arrow_schema(spec.schema).empty_table(), spec.schema)
+            return self._no_rows(spec.schema)
         reader = self.spark.read.schema(spec.stored_schema).option("basePath", self.path(name))
         return current_columns(reader.parquet(*map(address, sorted(map(str, files)))), spec)
+
+    def _no_rows(self, schema: StructType) -> DataFrame:
+        """Return a frame without rows, which Spark's optimizer knows: no query on it starts a job."""
+        return self.spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
 
     def read_published(self) -> Row:
         """Make ``read`` return the rows of the newest published run, also while another run writes; return the row of that run.
@@ -295,6 +325,12 @@ class Warehouse(CommitGuard):
             keys: these columns, and further ones for the condition.
             condition: further SQL condition on a row ``t`` and its key ``d``. Delta skips files by a literal in it, never by keys.
         """
+        if condition == "TRUE":
+            named = self._named(keys, columns)
+            if named is not None:
+                delete = f"DELETE FROM {self.identifier(name)} WHERE {named}"
+                info = self.commit(name, partial(self.spark.sql, delete)) if named else None
+                return 0 if info is None else int(info["operationMetrics"].get("numDeletedRows", 0))
         keys = keys.distinct()
         count = keys.limit(MOST_KEYS_SENT + 1).count()
         if not count:
@@ -302,6 +338,37 @@ class Warehouse(CommitGuard):
         # Without the broadcast Delta would shuffle the whole table to find the rows of a few keys.
         metrics = self._merge(name, F.broadcast(keys) if count <= MOST_KEYS_SENT else keys, columns, condition, "DELETE")
         return int(metrics.get("numTargetRowsDeleted", 0))
+
+    def replace(self, name: str, keys: DataFrame, columns: tuple[str, ...], rows: DataFrame) -> tuple[int, int]:
+        """Delete the rows of a table whose columns equal one of the keys, and append others; return how many of both.
+
+        With few keys this is one commit. A statement that names the keys needs half the jobs of a MERGE and an append. Where such a
+        commit only removes whole files, Delta does not count the deleted rows.
+
+        Args:
+            rows: with all columns of the table; their keys may be others.
+        """
+        named = self._named(keys, columns)
+        if named is None:
+            return self.delete(name, keys.select(*columns), columns), self.append(name, rows)
+        if not named:
+            return 0, self.append(name, rows)
+        writer = aligned(rows, TABLES[name]).write.format("delta").mode("overwrite").option("replaceWhere", named)
+        save = partial(writer.save, self.path(name)) if is_path(self.location) else partial(writer.saveAsTable, self.identifier(name))
+        with self.setting(CHECK_OF_REPLACED, "false"):
+            info = self.commit(name, save)
+        metrics = info["operationMetrics"] if info is not None else {}
+        written = int(metrics.get("numOutputRows", 0)) - int(metrics.get("numCopiedRows", 0))
+        self.rows_written[name] = self.rows_written.get(name, 0) + written
+        return int(metrics.get("numDeletedRows", 0)), written
+
+    @staticmethod
+    def _named(keys: DataFrame, columns: tuple[str, ...]) -> str | None:
+        """Return the condition that a row has one of some keys, empty without keys; None if they are too many or have no literals."""
+        found = keys.select(*columns).limit(MOST_KEYS_NAMED + 1).toArrow()
+        if found.num_rows > MOST_KEYS_NAMED:
+            return None
+        return keys_condition(found) if found.num_rows else ""
 
     def update(self, name: str, keys: DataFrame, columns: tuple[str, ...], change: str, condition: str = "TRUE") -> int:
         """Change the rows of a table whose columns equal one of the keys; return how many. Commits nothing if there are none.
@@ -329,16 +396,28 @@ class Warehouse(CommitGuard):
     def materialize(self, name: str, rows: DataFrame) -> DataFrame:
         """Write rows to scratch once and return them read back, so that several tables can be filled from one pass.
 
+        If there are none, a local folder gives a frame that Spark's optimizer knows to be empty: what is joined with it is not computed.
+
         A worker pass is too expensive to repeat for each table. Caching is neither safe against a lost executor nor allowed on serverless
         Spark. Each run has its own folder: a run that has lost its lease, and does not know it yet, still writes to its own.
         """
-        if is_path(self.location):
-            path = self.path(f"{SCRATCH}/{self.nonce}/{name}")
-            rows.write.mode("overwrite").parquet(path)
-            return self.spark.read.schema(rows.schema).parquet(path)
-        table = f"{self.location}.{STAGED_TABLES}{self.nonce}_{name}"
-        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(table)
-        return self.spark.table(table)
+        return self._materialize(name, rows)[0]
+
+    def materialize_any(self, name: str, rows: DataFrame) -> DataFrame | None:
+        """Do the same; return None if there are no rows."""
+        written, count = self._materialize(name, rows)
+        return None if count == 0 or (count is None and written.isEmpty()) else written
+
+    def _materialize(self, name: str, rows: DataFrame) -> tuple[DataFrame, int | None]:
+        """Write rows to scratch; return them read back, and their number if it is known without Spark."""
+        if not is_path(self.location):
+            table = f"{self.location}.{STAGED_TABLES}{self.nonce}_{name}"
+            rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(table)
+            return self.spark.table(table), None
+        path = self.path(f"{SCRATCH}/{self.nonce}/{name}")
+        rows.write.mode("overwrite").parquet(path)
+        count = None if self.folder is None else row_count((self.folder / SCRATCH / self.nonce / name).glob("*.parquet"))
+        return self._no_rows(rows.schema) if count == 0 else self.spark.read.schema(rows.schema).parquet(path), count
 
     def clear_staging(self) -> None:
         """Remove the scratch of this run and of dead runs; over Spark Connect scratch in an object store stays.

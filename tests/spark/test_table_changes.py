@@ -34,6 +34,9 @@ class ChangingTables(TablesInMemory):
         self.tables[name] = new if name not in self.tables else self.tables[name].unionByName(new).localCheckpoint()
         return new.count()
 
+    def replace(self, name: str, keys: DataFrame, columns: tuple[str, ...], rows: DataFrame) -> tuple[int, int]:
+        return self.delete(name, keys, columns), self.append(name, rows)
+
 
 def records(spark: SparkSession, *rows: tuple[str | None, int]) -> DataFrame:
     """Return records of (group, offset)."""

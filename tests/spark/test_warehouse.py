@@ -205,6 +205,42 @@ def test_columns_may_come_in_any_order_but_have_to_be_the_tables(warehouse: Ware
     assert hashes(warehouse) == ["a"]
 
 
+def with_sequences(warehouse: Warehouse, **sequences: int) -> DataFrame:
+    made = [{"cluster_id": "c", "topics_hash": name, "run_sequence": sequence} for name, sequence in sequences.items()]
+    return frame(warehouse.spark, GENERATION_TOPICS.schema, made)
+
+
+def sequences_of(rows: DataFrame) -> dict[str, int]:
+    return {row["topics_hash"]: row["run_sequence"] for row in rows.collect()}
+
+
+def test_only_rows_of_later_runs_are_read_as_new(warehouse: Warehouse) -> None:
+    for sequence, names in enumerate(("ab", "c", "d"), 1):
+        warehouse.append(NAME, with_sequences(warehouse, **dict.fromkeys(names, sequence)))
+    assert sequences_of(warehouse.read_new(NAME, 1)) == {"c": 2, "d": 3}
+    assert len(warehouse.read_new(NAME, 1).inputFiles()) == 2
+    warehouse.replace(NAME, topics(warehouse.spark, "a").select("topics_hash"), ("topics_hash",), with_sequences(warehouse, a=4))
+    assert sequences_of(warehouse.read_new(NAME, 3)) == {"a": 4}
+    assert sequences_of(warehouse.read_new(NAME, 4)) == {}
+
+
+@pytest.mark.parametrize("most", [0, 3])
+def test_rows_replace_those_with_one_of_the_keys(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """With few keys it is one commit. The new rows may have other keys, and so may have none."""
+    monkeypatch.setattr("jobs.storage.warehouse.MOST_KEYS_NAMED", most)
+    warehouse.append(NAME, with_sequences(warehouse, **{"it's": 1, "b": 1, "${HOME}": 1}))
+    before, keys = warehouse.version(NAME), topics(warehouse.spark, "it's", "${HOME}", "x").select("topics_hash", "cluster_id")
+    assert warehouse.replace(NAME, keys, ("topics_hash", "cluster_id"), with_sequences(warehouse, **{"it's": 2, "new": 2})) == (2, 2)
+    assert sequences_of(warehouse.read(NAME)) == {"it's": 2, "b": 1, "new": 2}
+    assert warehouse.version(NAME) == before + (1 if most else 2)
+    assert warehouse.rows_written[NAME] == 5
+    assert warehouse.count(NAME) == 3
+    nothing = topics(warehouse.spark).select("topics_hash")
+    assert warehouse.replace(NAME, nothing, ("topics_hash",), with_sequences(warehouse, c=3)) == (0, 1)
+    assert warehouse.replace(NAME, topics(warehouse.spark, "b").select("topics_hash"), ("topics_hash",), topics(warehouse.spark))[1] == 0
+    assert hashes(warehouse) == ["c", "it's", "new"]
+
+
 def test_rows_are_deleted_by_their_keys_and_a_null_equals_a_null(warehouse: Warehouse) -> None:
     spark = warehouse.spark
     warehouse.append(NAME, topics(spark, "a", "b", None, "c"))
@@ -353,6 +389,18 @@ def location(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
         spark.sql(f"CREATE SCHEMA evenkeel_staged LOCATION '{tmp_path}'")  # its own, beside another process with this test
         yield "spark_catalog.evenkeel_staged"
         spark.sql("DROP SCHEMA evenkeel_staged CASCADE")
+
+
+def test_rows_are_replaced_in_one_commit_at_each_kind_of_location(spark: SparkSession, location: str) -> None:
+    warehouse = Warehouse(spark, location)
+    with warehouse.signed("r", nullcontext):
+        warehouse.create()
+        warehouse.append(NAME, topics(spark, "a", "b"))
+        before = warehouse.version(NAME)
+        replaced = warehouse.replace(NAME, topics(spark, "a").select("topics_hash"), ("topics_hash",), topics(spark, "c"))
+    assert (replaced, warehouse.version(NAME)) == ((1, 1), before + 1)
+    assert hashes_of(warehouse.read(NAME)) == ["b", "c"]
+    assert spark.table(warehouse.identifier(NAME)).schema["topics_hash"].metadata
 
 
 @pytest.mark.parametrize("location", ["store"], indirect=True)

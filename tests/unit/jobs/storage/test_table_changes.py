@@ -56,6 +56,10 @@ class Recorder:
         self.calls.append(("append", name, cast(Rows, rows).name))
         return 3
 
+    def replace(self, name: str, keys: DataFrame, columns: tuple[str, ...], rows: DataFrame) -> tuple[int, int]:
+        self.calls.append(("replace", name, cast(Rows, keys).name, *columns, cast(Rows, rows).name))
+        return 2, 3
+
 
 def coming(spec: TableSpec, name: str, count: int | None = None) -> TableChange:
     return TableChange(spec.name, append=rows(name), append_count=count)
@@ -66,7 +70,7 @@ def going(spec: TableSpec, name: str, *columns: str) -> TableChange:
 
 
 def test_tables_are_changed_in_one_order_whatever_was_decided_first() -> None:
-    """Snapshots before what they are worked out of, quarantine last; in a table what goes before what comes, which is one commit."""
+    """Snapshots before what they are worked out of, quarantine last; what goes from a table and what comes is one commit."""
     recorder = Recorder()
     changes = [
         coming(QUARANTINE, "bad"),
@@ -79,8 +83,7 @@ def test_tables_are_changed_in_one_order_whatever_was_decided_first() -> None:
     ]
     applied = apply_changes(recorder, changes)
     assert recorder.calls == [
-        ("delete", "subscription_snapshots", "old", "group_id", "position"),
-        ("append", "subscription_snapshots", "now"),
+        ("replace", "subscription_snapshots", "old", "group_id", "position", "now"),
         ("append", "group_records", "records"),
         ("append", "topic_snapshots", "looks"),
         ("append", "offset_snapshots", "new"),
@@ -98,8 +101,7 @@ def test_deletions_of_a_table_are_applied_before_its_appends() -> None:
     apply_changes(recorder, [going(GROUP_RECORDS, "a", "group_id"), going(GROUP_RECORDS, "b", "offset"), coming(GROUP_RECORDS, "c")])
     assert [call[:3] for call in recorder.calls] == [
         ("delete", "group_records", "a"),
-        ("delete", "group_records", "b"),
-        ("append", "group_records", "c"),
+        ("replace", "group_records", "b"),
     ]
 
 
