@@ -22,7 +22,7 @@ from jobs.storage.table_changes import apply_changes
 from jobs.storage.topic_changes import changed_topics
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import pack_chunks, runs_by_group, spread_groups, topic_runs
-from schemas.keys import GROUP_KEY
+from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.row_types import RowKind
 from schemas.staging import SOLVED_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
@@ -89,15 +89,16 @@ def snapshots_near_new_metadata(context: RunContext, snapshots: DataFrame, consu
     return reduce(DataFrame.unionByName, [part.select(*GROUP_KEY, "position") for part in parts])
 
 
-def fresh_snapshots(context: RunContext, snapshots: DataFrame, consumed: int | None, consumed_looks: int | None) -> DataFrame:
+def fresh_snapshots(context: RunContext, snapshots: DataFrame, new: DataFrame | None, consumed_looks: int | None) -> DataFrame:
     """Return (cluster_id, group_id, position) of the snapshots to replay: newly landed ones, and those that new topic metadata affects.
 
     Args:
-        consumed, consumed_looks: snapshots and metadata snapshots with a larger run_sequence are new; None if there are no new ones.
+        new: the newly landed snapshots; None without any.
+        consumed_looks: metadata snapshots with a larger run_sequence are new; None if there are no new ones.
     """
     parts = []
-    if consumed is not None:
-        parts.append(snapshots.where(F.col("run_sequence") > consumed).select(*GROUP_KEY, "position"))
+    if new is not None:
+        parts.append(new.select(*GROUP_KEY, "position"))
     if consumed_looks is not None:
         parts.append(snapshots_near_new_metadata(context, snapshots, consumed_looks))
     return reduce(DataFrame.unionByName, parts)
@@ -140,14 +141,17 @@ def from_the_beginning(groups: DataFrame) -> DataFrame:
     return groups.withColumns({**{name: first[name].cast(types[name]) for name in first}, "is_redone": F.lit(True)})
 
 
-def non_consumer_groups(snapshots: DataFrame, group_records: DataFrame) -> DataFrame:
-    """Return (cluster_id, group_id) of groups that have only other protocol types than ``consumer``, such as Kafka Connect's."""
-    foreign = group_records.where((F.col("type") == CLASSIC_GROUP_METADATA) & F.col("value").isNotNull())
-    consumers = snapshots.where(F.col("protocol_type") == "consumer")
-    words = foreign.select(*GROUP_KEY, F.lit(False).alias("is_consumer")).unionByName(
-        consumers.select(*GROUP_KEY, F.lit(True).alias("is_consumer"))
-    )
-    return words.groupBy(*GROUP_KEY).agg(F.bool_or("is_consumer").alias("is_consumer")).where(~F.col("is_consumer")).select(*GROUP_KEY)
+def _non_consumer_groups(warehouse: Warehouse) -> DataFrame | None:
+    """Return (cluster_id, group_id) of groups that have only other protocol types than ``consumer``, such as Kafka Connect's.
+
+    None without any. Snapshots are read only if groups have records of other types, which few warehouses have.
+    """
+    records = warehouse.read(GROUP_RECORDS.name).where((F.col("type") == CLASSIC_GROUP_METADATA) & F.col("value").isNotNull())
+    groups = warehouse.materialize_any("groups_of_other_types", records.select(*GROUP_KEY).distinct())
+    if groups is None:
+        return None
+    consumers = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(F.col("protocol_type") == "consumer").select(*GROUP_KEY)
+    return warehouse.materialize_any("foreign", groups.join(consumers, list(GROUP_KEY), "left_anti"))
 
 
 def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -> DataFrame:
@@ -193,7 +197,13 @@ def resolved_topics(solved: DataFrame) -> DataFrame:
     return rows.withColumn("topics", topics.cast(GENERATION_TOPICS.schema["topics"].dataType)).select("cluster_id", "topics_hash", "topics")
 
 
-def _write(context: RunContext, solved: DataFrame) -> None:
+def _write(context: RunContext, solved: DataFrame, groups: DataFrame | None = None) -> None:
+    """Write all results.
+
+    Args:
+        groups: those that have states already, and from which one each continues: the states after it are replaced, and that state too
+            unless it is a checkpoint. None if no group has a state.
+    """
     warehouse = context.warehouse
     solutions = solved.where(F.col("row_kind") == int(RowKind.SOLUTION)).withColumns(_solution_columns(context))
     warehouse.append(ASSIGNMENTS.name, explode_members(solutions).select(*ASSIGNMENTS.schema.names))
@@ -209,13 +219,16 @@ def _write(context: RunContext, solved: DataFrame) -> None:
         .withColumns(sequence)
         .select(*GROUP_STATES.schema.names)
     )
-    warehouse.append(GROUP_STATES.name, states)
+    if groups is None:
+        warehouse.append(GROUP_STATES.name, states)
+        return
+    stored = warehouse.read(GROUP_STATES.name).join(F.broadcast(groups.select(*GROUP_KEY, "played_until")), list(GROUP_KEY))
+    replaced = stored.where(~F.col("is_checkpoint") | (F.col("position") > F.col("played_until")))
+    warehouse.replace(GROUP_STATES.name, replaced, GENERATION_KEY, states)
 
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
-    """Delete the results after the state from which each group continues, and that state unless it is a checkpoint."""
-    kept_until = groups.select(*GROUP_KEY, "played_until")
-    warehouse.delete(GROUP_STATES.name, kept_until, GROUP_KEY, "NOT (t.is_checkpoint AND t.position <= d.played_until)")
+    """Delete the results after the state from which each group continues."""
     redone = groups.where("is_redone").select(*GROUP_KEY, "played_until")
     if redone.isEmpty():
         return
@@ -236,8 +249,8 @@ def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
 def _take_back(context: RunContext, foreign: DataFrame) -> None:
     """Delete all results of groups that are now known to be no consumer groups: a record without members does not show it."""
     warehouse = context.warehouse
-    named = warehouse.materialize("foreign", foreign.join(warehouse.read(GROUP_STATES.name), list(GROUP_KEY), "left_semi"))
-    if named.isEmpty():
+    named = warehouse.materialize_any("taken_back", foreign.join(warehouse.read(GROUP_STATES.name), list(GROUP_KEY), "left_semi"))
+    if named is None:
         return
     apply_changes(warehouse, results_of(named, GROUP_KEY))
     forget_unnamed_topics(warehouse)
@@ -255,16 +268,21 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
     has_new_records = context.unread(GROUP_RECORDS.name) is not None
     if warehouse.is_empty(name) or (not recompute and consumed is None and consumed_looks is None and not has_new_records):
         return StageResult(context.state)
-    foreign = non_consumer_groups(warehouse.read(name), warehouse.read(GROUP_RECORDS.name))
-    # Few groups have other types. Without the hint Spark would shuffle all snapshots, and more than once.
-    snapshots = warehouse.read(name).join(F.broadcast(foreign), list(GROUP_KEY), "left_anti")
+    foreign = _non_consumer_groups(warehouse)
+
+    def of_consumers(rows: DataFrame) -> DataFrame:
+        # Few groups have other types. Without the hint Spark would shuffle all snapshots.
+        return rows if foreign is None else rows.join(F.broadcast(foreign), list(GROUP_KEY), "left_anti")
+
+    snapshots = of_consumers(warehouse.read(name))
     is_first = warehouse.is_empty(GROUP_STATES.name)
     if is_first:
         _write(context, warehouse.materialize("assign", solve(context, snapshots, None)))
-    elif has_new_records:
+    elif has_new_records and foreign is not None:
         _take_back(context, foreign)
     if not is_first and (recompute or consumed is not None or consumed_looks is not None):
-        fresh = snapshots if recompute else fresh_snapshots(context, snapshots, consumed, consumed_looks)
+        new = None if consumed is None else of_consumers(warehouse.read_new(name, consumed))
+        fresh = snapshots if recompute else fresh_snapshots(context, snapshots, new, consumed_looks)
         _go_on(context, snapshots, fresh, recompute, since)
     return StageResult(context.state.using(dict.fromkeys((name, TOPIC_SNAPSHOTS.name, GROUP_RECORDS.name), context.run_sequence)))
 
@@ -276,9 +294,10 @@ def _go_on(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recomput
     if recompute:
         touched = snapshots if since is None else snapshots.where(F.col("observed_at") >= F.lit(since))
         groups = from_the_beginning(groups.join(touched.select(*GROUP_KEY).distinct(), list(GROUP_KEY), "left_semi"))
-    groups = warehouse.materialize("groups", groups)
-    if groups.isEmpty():
+    found = warehouse.materialize_any("groups", groups)
+    if found is None:
         return
+    groups = found
     pending = (
         snapshots.join(groups.select(*GROUP_KEY, "played_until"), list(GROUP_KEY))
         .where(F.col("position") > F.col("played_until"))
@@ -286,4 +305,4 @@ def _go_on(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recomput
     )
     solved = warehouse.materialize("assign", solve(context, pending, groups))
     _forget(warehouse, groups)
-    _write(context, solved)
+    _write(context, solved, groups)
