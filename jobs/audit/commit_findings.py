@@ -6,9 +6,9 @@ writes only what changed.
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.audit import resume_offsets as resumption
@@ -161,7 +161,7 @@ def _with_growth(held: DataFrame, looks: DataFrame) -> DataFrame:
     return held.join(ends, [*TOPIC_KEY, "partition", "since", "until"], "left").withColumn("record_count", F.coalesce(growth, F.lit(0)))
 
 
-def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
+def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame, stage: resumption.Stage) -> DataFrame:
     """Return the brokers with far more offset records than the mean broker, each with the group that writes most of them.
 
     Rows: (cluster_id, group_id); ``coordinator`` has the fields of ``jobs.findings.commits.BusyCoordinator``. The counts need records of
@@ -169,12 +169,18 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
 
     Args:
         commits: one row per committed partition, which is one record.
+        stage: keeps rows that are needed more than once.
     """
     known = commits.where("offsets_partition IS NOT NULL AND NOT is_deleted")
     ends = known.groupBy("cluster_id").agg(F.max("observed_at").alias("last_at"))
     recent = known.join(F.broadcast(ends), "cluster_id").where(F.expr(f"observed_at > last_at - INTERVAL {BUSY_WINDOW_S} SECONDS"))
     span = (F.unix_millis(F.max("last_at")) - F.unix_millis(F.min("observed_at"))) / 1000
-    seconds = recent.groupBy("cluster_id").agg(F.greatest(span, F.lit(float(LEAST_WINDOW_S))).alias("seconds"))
+    rates = recent.groupBy("cluster_id").agg(
+        F.greatest(span, F.lit(float(LEAST_WINDOW_S))).alias("seconds"), F.count(F.lit(1)).alias("all")
+    )
+    # No broker is busy in a cluster that has too few records for one; mostly none is left to look into.
+    seconds = stage("busy_clusters", rates.where(F.col("all") >= BUSY_RECORDS_PER_SECOND * F.col("seconds")).drop("all"))
+    recent = recent.join(F.broadcast(seconds.select("cluster_id")), "cluster_id", "left_semi")
     counts = recent.groupBy("cluster_id", "offsets_partition", "group_id").agg(F.count(F.lit(1)).alias("own"))
     newest_look = F.max_by("partitions", "observed_at").alias("partitions")
     leaders = (
@@ -218,28 +224,35 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
 
 
 def commit_facts(
-    generations: DataFrame, assignments: DataFrame, commits: DataFrame, looks: DataFrame, records: DataFrame, stage: resumption.Stage
+    generations: DataFrame,
+    assignments: DataFrame,
+    commits: DataFrame,
+    commit_count: int,
+    looks: DataFrame,
+    records: DataFrame,
+    stage: resumption.Stage,
 ) -> DataFrame:
     """Return the facts for the rules on commits: one row per group with a possible finding, of ``schemas.staging.COMMIT_FACTS``.
 
     Args:
+        commit_count: the number of commits.
         records: rows of ``group_records``; they are read only if there may be a finding on them.
         stage: keeps rows that are needed more than once.
     """
     last = stage("newest_commits", last_commits(commits))
     parts = [unsubscribed_topics(generations, last), silent_members(generations, assignments, commits, last, looks, stage)]
-    if commits.count() >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S:  # the count is in Delta's log; with fewer records no broker is busy
-        parts.append(busy_coordinators(generations, commits, looks))
+    if commit_count >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S:  # with fewer records no broker is busy
+        parts.append(busy_coordinators(generations, commits, looks, stage))
     if not generations.where("is_open").isEmpty():
         overdue = stage("overdue_targets", overdue_targets(generations, commits))
         if not overdue.isEmpty():
             parts.append(open_targets(overdue, records))
-    facts = generations.withColumn("observed_at_ms", F.unix_millis("observed_at"))
-    for part in parts:
-        facts = facts.join(part, list(GROUP_KEY), "left")
-    kinds = [name for name in ("unsubscribed", "silent", "coordinator", "target") if name in facts.columns]
+    kinds = [name for part in parts for name in part.columns if name not in GROUP_KEY]
+    together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts).groupBy(*GROUP_KEY)
+    known = together.agg(*[F.first(name, ignorenulls=True).alias(name) for name in kinds])  # few groups have any
+    facts = generations.withColumn("observed_at_ms", F.unix_millis("observed_at")).join(known, list(GROUP_KEY))
     absent = [F.lit(None).cast(COMMIT_FACTS[name].dataType).alias(name) for name in COMMIT_FACTS.names if name not in facts.columns]
-    return facts.where(reduce(Column.__or__, [F.col(name).isNotNull() for name in kinds])).select("*", *absent).select(*COMMIT_FACTS.names)
+    return facts.select("*", *absent).select(*COMMIT_FACTS.names)
 
 
 def refresh(context: RunContext) -> None:
@@ -250,8 +263,9 @@ def refresh(context: RunContext) -> None:
     tables = (GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS, GROUP_RECORDS)
     audits, snapshots, assignments, commits, looks, records = (warehouse.read(spec.name) for spec in tables)
     generations = warehouse.materialize("newest_generations", newest_generations(audits, snapshots))
-    facts = commit_facts(generations, assignments, commits, looks, records, warehouse.materialize)
-    found = warehouse.materialize("commit_findings", context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_commits, FOUND_ROWS)))
+    commit_count = warehouse.count(OFFSET_SNAPSHOTS.name)
+    facts = commit_facts(generations, assignments, commits, commit_count, looks, records, warehouse.materialize)
+    found = context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_commits, FOUND_ROWS))
     stored = None
     if context.before.written.get(FINDINGS.name):
         stored = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in COMMIT_RULES]))

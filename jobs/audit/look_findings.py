@@ -116,7 +116,7 @@ def _first_new_ms(context: RunContext, solutions_consumed: int | None, looks_con
     parts: list[DataFrame] = []
     for name, consumed, earlier_ms in ((SOLUTIONS.name, solutions_consumed, JOINED_BEFORE_MS), (TOPIC_SNAPSHOTS.name, looks_consumed, 0)):
         if consumed is not None:
-            new = context.warehouse.read(name).where(F.col("run_sequence") > consumed)
+            new = context.warehouse.read_new(name, consumed)
             parts.append(new.groupBy("cluster_id").agg((F.min(F.unix_millis("observed_at")) - earlier_ms).alias("first_ms")))
     if not parts:
         return {}
@@ -161,5 +161,5 @@ def refresh(context: RunContext, solutions_consumed: int | None) -> None:
     facts = growth_facts(grown, warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), warehouse.read(OFFSET_SNAPSHOTS.name), times_ms)
     found = context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_looks, FOUND_ROWS))
     own = findings.where((F.col("rule_id") == str(Rule.PARTITIONS_LEFT_OUT)) & F.col("evidence")[SEEN_AT].isNull())
-    found = warehouse.materialize("look_findings", found.join(own, list(FINDINGS.key), "left_anti"))
+    found = found.join(own, list(FINDINGS.key), "left_anti")
     replace_findings(warehouse, stored if is_stored else None, found, "look_findings")

@@ -178,9 +178,9 @@ def read_new_commits(context: RunContext, rewritten: DataFrame | None) -> NewCom
     late_commits = late_looks = newly_complete = None
     since = unread[OFFSET_SNAPSHOTS.name]
     if since is not None:
-        late = _late_commits(commits.where(F.col("run_sequence") > since))
-        late = warehouse.materialize("late_commits", _before_audits(late, earlier_rows(context, GENERATION_AUDITS.name, rewritten)))
-        late_commits = None if late.isEmpty() else late
+        late = _late_commits(warehouse.read_new(OFFSET_SNAPSHOTS.name, since))
+        late = _before_audits(late, earlier_rows(context, GENERATION_AUDITS.name, rewritten))
+        late_commits = warehouse.materialize_any("late_commits", late)
     since = unread[TOPIC_SNAPSHOTS.name]
     if since is not None:
         late_looks = warehouse.materialize("late_looks", _late_looks(looks, since))

@@ -64,32 +64,41 @@ def self_contained_generations(audits: DataFrame) -> DataFrame:
     )
 
 
-def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> DataFrame:
-    """Return the groups with solutions newer than ``consumed``: where these begin, and from where on to read.
+def audited_groups(solutions: DataFrame, audits: DataFrame) -> DataFrame:
+    """Return the groups with new solutions: where these begin, and from where on to read.
 
     Rows: (cluster_id, group_id). ``read_from`` is the last of ``self_contained_generations`` before them, -1 if there is none. It is the
     generation before those that are at most ``RETURN_MS`` older, if that is earlier: a member that left in one of these may be back.
+    ``is_stale`` is true if there are audits from the first new solution on.
+
+    Args:
+        solutions: new ones only.
     """
-    begins = (
-        solutions.where(F.col("run_sequence") > consumed)
-        .groupBy(*GROUP_KEY)
-        .agg(F.min("position").alias("first_position"), F.min(F.unix_millis("observed_at")).alias("first_ms"))
+    begins = solutions.groupBy(*GROUP_KEY).agg(
+        F.min("position").alias("first_position"), F.min(F.unix_millis("observed_at")).alias("first_ms")
     )
-    before = audits.join(F.broadcast(begins), list(GROUP_KEY)).where(F.col("position") < F.col("first_position"))
-    generations = before.groupBy(*GENERATION_KEY, "first_ms").agg(
-        _is_self_contained().alias("is_self_contained"), F.min(F.unix_millis("observed_at")).alias("observed_ms")
+    generations = (
+        audits.join(F.broadcast(begins), list(GROUP_KEY))
+        .withColumn("is_before", F.col("position") < F.col("first_position"))
+        .repartition(*GROUP_KEY)  # one shuffle for all that follows instead of three
+        .groupBy(*GENERATION_KEY, "first_ms", "is_before")
+        .agg(_is_self_contained().alias("is_self_contained"), F.min(F.unix_millis("observed_at")).alias("observed_ms"))
     )
-    next_ms = F.lead("observed_ms").over(Window.partitionBy(*GROUP_KEY).orderBy("position"))
+    next_ms = F.lead("observed_ms").over(Window.partitionBy(*GROUP_KEY, "is_before").orderBy("position"))
     starts = (
         generations.withColumn("precedes_recent", next_ms >= F.col("first_ms") - RETURN_MS)
         .groupBy(*GROUP_KEY)
         .agg(
-            F.max(F.when(F.col("is_self_contained"), F.col("position"))).alias("self_contained_from"),
-            F.min(F.when(F.col("precedes_recent"), F.col("position"))).alias("recent_from"),
+            F.max(F.when(F.col("is_before") & F.col("is_self_contained"), F.col("position"))).alias("self_contained_from"),
+            F.min(F.when(F.col("is_before") & F.col("precedes_recent"), F.col("position"))).alias("recent_from"),
+            F.bool_or(~F.col("is_before")).alias("is_stale"),
         )
     )
     read_from = F.least(F.coalesce("self_contained_from", F.lit(-1)), "recent_from")  # least ignores a null
-    return begins.join(starts, list(GROUP_KEY), "left").select(*GROUP_KEY, "first_position", read_from.alias("read_from"))
+    is_stale = F.coalesce("is_stale", F.lit(False))
+    return begins.join(starts, list(GROUP_KEY), "left").select(
+        *GROUP_KEY, "first_position", read_from.alias("read_from"), is_stale.alias("is_stale")
+    )
 
 
 def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
@@ -106,7 +115,8 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         rows = warehouse.read(name)
         if groups is None:
             return rows.withColumn("first_position", F.lit(-1).cast("bigint"))
-        return rows.join(F.broadcast(groups), list(GROUP_KEY)).where(F.col("position") >= F.col("read_from"))
+        bounds = groups.select(*GROUP_KEY, "first_position", "read_from")
+        return rows.join(F.broadcast(bounds), list(GROUP_KEY)).where(F.col("position") >= F.col("read_from"))
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
     others = ("first_position", "offsets_partition", "has_conflict", *audit_udfs.TARGET_COLUMNS, "group_type", "leader_client")
@@ -151,11 +161,12 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
     """Delete the audits, movements and findings that are computed again."""
-    audits = warehouse.read(GENERATION_AUDITS.name)
-    stale = audits.join(groups, list(GROUP_KEY)).where(F.col("position") >= F.col("first_position")).select(*GENERATION_KEY).distinct()
-    stale = warehouse.materialize("stale_audits", stale)
-    if stale.isEmpty():
+    again = groups.where("is_stale")
+    if again.isEmpty():
         return
+    audits = warehouse.read(GENERATION_AUDITS.name).join(F.broadcast(again), list(GROUP_KEY))
+    stale = audits.where(F.col("position") >= F.col("first_position")).select(*GENERATION_KEY).distinct()
+    stale = warehouse.materialize("stale_audits", stale)
     for spec in AUDITED_TABLES.values():
         warehouse.delete(spec.name, stale, GENERATION_KEY)
 
@@ -203,12 +214,11 @@ def _append_audits(context: RunContext, audits: DataFrame, groups: DataFrame | N
     paused = warehouse.materialize("pauses", with_pauses(observed.unionByName(before, allowMissingColumns=True)))
     is_before = F.col("run_sequence") != context.run_sequence
     changed = paused.where(is_before & resumption.differs_from_stored(PAUSES)).withColumns(context.run_columns)
-    rewritten = None if changed.isEmpty() else changed.select(*weights.AUDIT_KEY)
-    if rewritten is not None:
-        warehouse.delete(name, rewritten, weights.AUDIT_KEY)
+    rewritten = changed.select(*weights.AUDIT_KEY)
     parts = (paused.where(~is_before), changed, audits.where(~is_observed))
-    warehouse.append(name, reduce(DataFrame.unionByName, [part.select(*GENERATION_AUDITS.schema.names) for part in parts]))
-    return rewritten
+    rows = reduce(DataFrame.unionByName, [part.select(*GENERATION_AUDITS.schema.names) for part in parts])
+    count, _ = warehouse.replace(name, rewritten, weights.AUDIT_KEY, rows)
+    return rewritten if count else None
 
 
 def run(context: RunContext) -> StageResult:
@@ -237,7 +247,7 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     warehouse, groups = context.warehouse, None
     if not warehouse.is_empty(GENERATION_AUDITS.name):
         audits = warehouse.read(GENERATION_AUDITS.name)
-        groups = warehouse.materialize("audit_groups", audited_groups(warehouse.read(SOLUTIONS.name), audits, consumed))
+        groups = warehouse.materialize("audit_groups", audited_groups(warehouse.read_new(SOLUTIONS.name, consumed), audits))
     audit_history = partial(
         audit_udfs.audit_history, offsets_partition_counts=context.metadata_index.offsets_partition_counts, limits=context.worker_limits
     )
@@ -249,7 +259,8 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     made = {spec.name: context.rows_of(spec, parts[column]) for column, spec in AUDITED_TABLES.items()}
     audits, movements = made[GENERATION_AUDITS.name], made[MOVEMENTS.name]
     commits, looks = (warehouse.read(spec.name) for spec in (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS))
-    held = weights.held_partitions(warehouse.read(ASSIGNMENTS.name), audits).withColumn("is_held", F.lit(True))
+    # The rows of a generation's assignments are written with its solutions.
+    held = weights.held_partitions(warehouse.read_new(ASSIGNMENTS.name, consumed), audits).withColumn("is_held", F.lit(True))
     moments = held.unionByName(resumption.moments_of(movements).withColumn("is_held", F.lit(False)), allowMissingColumns=True)
     complete = complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.state.origins)
     commits = commits if groups is None else resumption.of_groups_in(groups, commits)

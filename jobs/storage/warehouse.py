@@ -353,7 +353,7 @@ class Warehouse(CommitGuard):
             return self.delete(name, keys.select(*columns), columns), self.append(name, rows)
         if not named:
             return 0, self.append(name, rows)
-        writer = aligned(rows, TABLES[name]).write.format("delta").mode("overwrite").option("replaceWhere", named)
+        writer = aligned(rows, ALL_TABLES[name]).write.format("delta").mode("overwrite").option("replaceWhere", named)
         save = partial(writer.save, self.path(name)) if is_path(self.location) else partial(writer.saveAsTable, self.identifier(name))
         with self.setting(CHECK_OF_REPLACED, "false"):
             info = self.commit(name, save)

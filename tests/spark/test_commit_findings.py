@@ -212,6 +212,7 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
         newest_generations(frame(spark, GENERATION_AUDITS.schema, audits), snapshots(spark, *commit_rows)),
         frame(spark, ASSIGNMENTS.schema, given),
         all_commits(spark, of_all(1)),
+        len(of_all(1)),
         looks(spark, *of_all(2)),
         frame(spark, GROUP_RECORDS.schema, [{**row, "cluster_id": name} for name, records in RECORDS.items() for row in records]),
         unstaged,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from jobs.assign.run import pending_groups, topics_seen_first
 from jobs.audit.run import audited_groups, with_pauses
@@ -102,6 +102,12 @@ def solution_row(position: int, minutes: int = 0) -> Row:
     return {**GROUP, "position": position, "run_sequence": 2 if position >= 4 else 1, "observed_at": at}
 
 
+def groups_to_audit(spark: SparkSession, solutions: list[Row], audits: list[Row]) -> DataFrame:
+    """Return the groups that run 2 audits."""
+    new = [row for row in solutions if row["run_sequence"] > 1]
+    return audited_groups(frame(spark, SOLUTIONS.schema, new), frame(spark, GENERATION_AUDITS.schema, audits))
+
+
 def unsolved(position: int, status: str, basis: str = "counterfactual") -> Row:
     return audit_row(position, basis, "sticky", status=status, is_settled=None)
 
@@ -125,7 +131,7 @@ def test_audit_reads_back_to_a_generation_that_all_strategies_continue_from(spar
     replaced = {(row["position"], row["basis"], row["strategy"]) for row in changed}
     audits = [row for row in sound if (row["position"], row["basis"], row["strategy"]) not in replaced] + changed
     solutions = [solution_row(position) for position in (1, 2, 3, 4)]
-    found = audited_groups(frame(spark, SOLUTIONS.schema, solutions), frame(spark, GENERATION_AUDITS.schema, audits), 1).collect()
+    found = groups_to_audit(spark, solutions, audits).collect()
     assert [(row["first_position"], row["read_from"]) for row in found] == [(4, expected)]
 
 
@@ -151,13 +157,18 @@ def test_the_audit_reads_from_where_members_left_that_may_be_back(
         for basis in ("observed", "recomputed", "counterfactual")
     ]
     solutions = [*(solution_row(position) for position in (1, 2, 3, 4)), solution_row(5, late)]
-    found = audited_groups(frame(spark, SOLUTIONS.schema, solutions), frame(spark, GENERATION_AUDITS.schema, audits), 1).collect()
+    found = groups_to_audit(spark, solutions, audits).collect()
     assert [(row["first_position"], row["read_from"]) for row in found] == [(4, expected)]
 
 
 def test_groups_without_new_solutions_are_not_audited(spark: SparkSession) -> None:
-    solutions = frame(spark, SOLUTIONS.schema, [{**GROUP, "position": 1, "run_sequence": 1}])
-    assert audited_groups(solutions, frame(spark, GENERATION_AUDITS.schema, []), 1).isEmpty()
+    assert groups_to_audit(spark, [{**GROUP, "position": 1, "run_sequence": 1}], []).isEmpty()
+
+
+@pytest.mark.parametrize(("audited", "is_stale"), [([1, 2], False), ([1, 2, 4], True), ([4, 5], True), ([], False)])
+def test_audits_from_the_first_new_solution_on_are_stale(spark: SparkSession, audited: list[int], is_stale: bool) -> None:
+    (found,) = groups_to_audit(spark, [solution_row(4)], [audit_row(position, "observed") for position in audited]).collect()
+    assert (found["is_stale"], found["read_from"]) == (is_stale, 2 if 2 in audited else -1)
 
 
 def test_a_pause_lasts_until_the_next_generation_of_the_incarnation(spark: SparkSession) -> None:
