@@ -195,7 +195,9 @@ def _summarise(
 
 def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hold: Callable[[], None]) -> str | None:
     newest = warehouse.newest_run()
-    published = warehouse.newest_run(RunStatus.PUBLISHED) if newest is not None else None
+    published = newest
+    if newest is not None and newest["status"] != RunStatus.PUBLISHED:
+        published = warehouse.newest_run(RunStatus.PUBLISHED)
     warehouse.run_sequence = (newest["run_sequence"] if newest is not None else 0) + 1
     warehouse.run_id = request.run_id
     digests = {capture: content_digest(capture) for capture in request.captures}
