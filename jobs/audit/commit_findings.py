@@ -110,7 +110,7 @@ def silent_members(
         F.count(F.lit(1)).cast("int").alias("partition_count"), record_count.alias("record_count")
     )
     member = F.struct("member_id", "client_id", "partition_count", "record_count")
-    named = by_member.where("record_count > 0").join(_client_ids(asked), [*GROUP_KEY, "member_id"], "left")
+    named = by_member.where("record_count > 0").join(_client_ids(generations), [*GROUP_KEY, "member_id"], "left")
     return named.groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_list(member)).alias("silent"))
 
 
