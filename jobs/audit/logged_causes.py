@@ -41,20 +41,19 @@ def refresh(context: RunContext) -> None:
     groups = warehouse.materialize("explained_groups", _groups(context, audits, events))
     rows = _rows(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), audits, events, groups)
     explain = partial(audit_udfs.explain_generations, limits=context.worker_limits)
-    found = spread_groups(rows).sortWithinPartitions(*GROUP_KEY, "at_ms", "is_generation", "position").mapInArrow(explain, EXPLAINED_ROWS)
+    in_order = spread_groups(rows).sortWithinPartitions(*GROUP_KEY, "at_ms", "is_generation", "position")
+    found = in_order.mapInArrow(explain, EXPLAINED_ROWS)
     found = found.select(*GENERATION_KEY, *[F.col(name).alias(f"found_{name}") for name in EXPLAINED])
     joined = audits.join(found, list(GENERATION_KEY))
     differs = F.lit(False)
     for name in EXPLAINED:
         differs = differs | ~F.col(name).eqNullSafe(F.col(f"found_{name}"))
     now = {name: F.col(f"found_{name}") for name in EXPLAINED}
-    changed = warehouse.materialize(
-        "explained", joined.where(differs).withColumns({**now, **context.run_columns}).select(*spec.schema.names)
-    )
-    if changed.isEmpty():
+    rows_now = joined.where(differs).withColumns({**now, **context.run_columns}).select(*spec.schema.names)
+    changed = warehouse.materialize_any("explained", rows_now)
+    if changed is None:
         return
-    count = warehouse.delete(spec.name, changed.select(*AUDIT_KEY), AUDIT_KEY)
-    warehouse.append(spec.name, changed)
+    count, _ = warehouse.replace(spec.name, changed, AUDIT_KEY, changed)
     logger.info("%d generations have causes or durations from coordinators' logs", count)
 
 

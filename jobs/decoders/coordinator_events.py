@@ -10,15 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TypedDict
 
-from jobs.decoders.coordinator_wordings import (
-    FENCED_REASONS,
-    JAVA_REASONS,
-    MEMBER_OF_SCALA,
-    OLDEST_REASONS,
-    SCALA_REASONS,
-    WORDINGS,
-    Skipped,
-)
+from jobs.decoders.coordinator_reasons import FENCED_REASONS, JAVA_REASONS, OLDEST_REASONS, SCALA_REASONS
+from jobs.decoders.coordinator_wordings import MEMBER_OF_SCALA, WORDINGS, Skipped
 from jobs.decoders.wordings import Fields, Unclear, Wording
 from schemas.vocabulary import CoordinatorEvent, RebalanceReason
 

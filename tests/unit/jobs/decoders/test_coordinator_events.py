@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from jobs.decoders.coordinator_events import read_message, read_reason
 from jobs.decoders.coordinator_log import DecodedLog, decode_piece
-from jobs.decoders.coordinator_wordings import JAVA_REASONS, OLDEST_REASONS, SCALA_REASONS, WORDINGS, Skipped
+from jobs.decoders.coordinator_reasons import JAVA_REASONS, OLDEST_REASONS, SCALA_REASONS
+from jobs.decoders.coordinator_wordings import WORDINGS, Skipped
 from jobs.decoders.wordings import Unclear, Wording
 from schemas.vocabulary import CoordinatorEvent
 
@@ -150,51 +152,36 @@ def test_unknown_or_too_large_text_is_no_event() -> None:
 
 
 HOLE = re.compile(r"\{(\w*)(?::([#\w]+))?\}|\[\.\]|\{at\?\}")
-IDS = ("group_id", "member_id", "previous_member_id", "group_instance_id", "client_reason", "strategy")
-FRAGMENTS = sorted(
-    {
-        part.strip()
-        for wording in (*WORDINGS, *SCALA_REASONS, *JAVA_REASONS)
-        for part in HOLE.split(wording.template)
-        if part and len(part) > 4
-    }
-    | {
-        " in state Stable with old generation 5 (reason: ",
-        "with old generation 5",
-        "(reason: ",
-        "); ",
-        ", ",
-        "Some(",
-        ")",
-        "[",
-        "]",
-        "'",
-        '"',
-    }
-    | {
-        "; client reason: ",
-        "(kafka.coordinator.group.GroupCoordinator)",
-        "[GroupCoordinator 9]: ",
-        "\\u001b[31m",
-        "2026-11-21 02:21:47,123",
-    }
-)
+WORD_OF_KIND = {"#": "5", "state": "Stable", "member_state": "STABLE", "protocol": "consumer"}
 EVENTS = [wording for wording in WORDINGS if not isinstance(wording.kind, Skipped) and wording.kind != CoordinatorEvent.DELETED]
-hostile_text = (
-    st.lists(
-        st.one_of(
-            st.sampled_from(FRAGMENTS), st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\r\n"), max_size=6)
-        ),
-        min_size=1,
-        max_size=4,
-    )
-    .map(" ".join)
-    .filter(bool)
+OTHER_FRAGMENTS = (
+    *(" ", ", ", "Some(", ")", "[", "]", "'", '"', "(reason: ", "; client reason: ", "\x1b[31m", "2026-11-21 02:21:47,123"),
+    *(" (kafka.coordinator.group.GroupCoordinator)", "[GroupCoordinator 9]: "),
 )
+"""What is in lines besides messages."""
+
+
+@cache
+def fixed_texts(wording: Wording) -> tuple[str, ...]:
+    """Return what is between the names of a wording, with numbers and words in it."""
+    text = HOLE.sub(lambda hole: "\0" if hole[0][0] == "{" and hole[2] is None else WORD_OF_KIND.get(hole[2], ""), wording.template)
+    return tuple(part for part in text.split("\0") if part)
+
+
+FRAGMENTS = sorted({*OTHER_FRAGMENTS, *(text for wording in (*WORDINGS, *SCALA_REASONS, *JAVA_REASONS) for text in fixed_texts(wording))})
+any_text = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\r\n"), max_size=4)
+
+
+@cache
+def names_like(wording: Wording | None) -> st.SearchStrategy[str]:
+    """Make names that have the words of messages in them, most often those of one wording."""
+    own = st.sampled_from(FRAGMENTS if wording is None else fixed_texts(wording))
+    return st.lists(st.one_of(own, any_text, own, st.sampled_from(FRAGMENTS)), min_size=1, max_size=4).map("".join).filter(bool)
 
 
 def render(wording: Wording, draw: Any, names: Row, is_scala: bool) -> str:
     """Return the text of a wording, with the names that it was given in ``names``."""
+    hostile_text = names_like(wording)
 
     def fill(hole: re.Match[str]) -> str:
         if hole[0] == "[.]":
@@ -205,7 +192,7 @@ def render(wording: Wording, draw: Any, names: Row, is_scala: bool) -> str:
         if kind == "#":
             return str(names.setdefault(name, draw(st.integers(0, 2**31 - 1)))) if name else "3"
         if kind is not None:
-            word = {"state": "Stable", "member_state": "STABLE", "protocol": "consumer"}[kind]
+            word = WORD_OF_KIND[kind]
             return str(names.setdefault(name, word)) if name else word
         if name == "reason":
             reasons = (*SCALA_REASONS, *OLDEST_REASONS) if is_scala else JAVA_REASONS
@@ -279,7 +266,7 @@ def decoded(message: str, kind: str = "Kafka's", is_scala: bool = True) -> Decod
 
 @example("x")
 @settings(max_examples=200, deadline=None)
-@given(hostile_text)
+@given(names_like(None))
 def test_reasons_with_any_text_never_fail(text: str) -> None:
     read_reason(text, is_scala=True)
     decoded(started(text))

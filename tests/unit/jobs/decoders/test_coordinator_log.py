@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 from jobs.decoders import text_pieces
 from jobs.decoders.captures import HEAD_BYTES
 from jobs.decoders.coordinator_log import LONGEST_LINE_BYTES, DecodedLog, decode_piece, looks_like_coordinator_log
+from jobs.decoders.describe import looks_like_describe
 from jobs.decoders.dump_log import looks_like_dump
+from jobs.decoders.formatter_json import find_separator
 from jobs.decoders.log_times import GenerationLine, fitting_zone
 from jobs.runtime.errors import UsageError
 
@@ -260,6 +262,7 @@ def test_time_before_the_line_is_not_that_of_the_collector() -> None:
         "\t... 12 more",
         f"[2026-11-21 02:21:47,123] INFO the line {MESSAGE} was repeated here (kafka.server.KafkaApis)",
         f"[2026-11-21 02:21:47,123] WARN {MESSAGE} (com.example.Repeater)",
+        f"2026-11-21 02:21:47,123 WARN {MESSAGE} (com.example.Repeater)",
         f"2026-11-21 02:21:47,123 INFO a story of many words in which one repeats the message {MESSAGE}",
         "[2026-11-21 02:21:47,123] INFO [GroupMetadata cache] Loaded (org.example.cache.Groups)",
     ],
@@ -518,6 +521,9 @@ def test_captures_of_other_kinds_are_no_coordinator_log(name: str, head: bytes) 
     assert not looks_like_coordinator_log(head)
     warning = b"[2026-11-21 02:21:47,123] WARN [Consumer clientId=a] Group coordinator is gone (org.apache.kafka.clients.NetworkClient)\n"
     assert not looks_like_coordinator_log(warning + head)
+    text = head.decode(errors="replace")
+    if find_separator(text) or looks_like_dump(text) or looks_like_describe(text):  # their tools may log with what brokers have too
+        assert not looks_like_coordinator_log(f"{OTHER}\n".encode() + head)
 
 
 def test_snapshot_of_a_group_with_a_hostile_name_is_no_coordinator_log() -> None:
@@ -538,8 +544,11 @@ def test_snapshot_of_a_group_with_a_hostile_name_is_no_coordinator_log() -> None
     ],
 )
 def test_coordinator_log_is_recognised(head: bytes) -> None:
+    text = head.decode(errors="replace")
     assert looks_like_coordinator_log(head)
-    assert not looks_like_dump(head.decode(errors="replace"))
+    assert not looks_like_dump(text)
+    assert not looks_like_describe(text)
+    assert find_separator(text) is None
 
 
 @pytest.mark.parametrize(

@@ -117,10 +117,12 @@ def test_zone_that_fits_gets_no_advice() -> None:
     assert fitting_zone(lines("1", 60, 2), GENERATIONS) == {}
     assert fitting_zone([*lines("1", 0, 9), *lines("1", 60, 4)], GENERATIONS) == {}
     assert fitting_zone(lines("1", 7, 9), GENERATIONS) == {}
+    assert fitting_zone(lines("1", 60 * 30, 9), GENERATIONS) == {}
     assert fitting_zone(lines("1", 60, 9), {}) == {}
     assert fitting_zone([], GENERATIONS) == {}
 
 
 def test_generation_that_was_written_twice_fits_with_either_record() -> None:
     twice = {key: [times[0] - 3_600_000, times[0]] for key, times in GENERATIONS.items()}
-    assert fitting_zone(lines("1", 0, 9), twice) == {}
+    once_late = GenerationLine("1", "h", 1, RECORDED + 3_600_000)
+    assert fitting_zone([*lines("1", 0, 9), once_late], {**twice, ("h", 1): [RECORDED]}) == {}
