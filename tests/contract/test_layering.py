@@ -54,7 +54,7 @@ ONLY_IN = {
     # Columns of what is audited, where a benchmark shows that they pay; an assignor has none.
     "numpy": {
         *("assignors.generation.holdings", "assignors.generation.balance"),
-        *("assignors.audit.comparison", "assignors.audit.least_movement", "assignors.audit.max_flow"),
+        *("assignors.audit.comparison", "assignors.audit.least_movement", "assignors.audit.movements", "assignors.audit.max_flow"),
         *("jobs.workers.holdings_column", "jobs.decoders.offset_commit_columns"),
     },
     "scipy": {"assignors.audit.max_flow"},
