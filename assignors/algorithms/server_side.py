@@ -19,7 +19,7 @@ from assignors.algorithms.member_order import members_in_map_order, result_order
 from assignors.algorithms.releases import Release, parse_release
 from assignors.algorithms.uniform_heterogeneous import place_partitions
 from assignors.generation.subscriptions import distinct_subscriptions
-from assignors.java.ordering import DEFAULT_CAPACITY, hash_map_order, java_order, member_order, uuid_hash, uuid_order
+from assignors.java.ordering import DEFAULT_CAPACITY, hash_map_order, member_order, partition_order, uuid_hash, uuid_order
 from assignors.model import Assignment, GroupProblem, KafkaAssignorError, KafkaVersionError, MalformedProblemError, Member, TopicPartition
 
 _OLDEST: Release = (3, 9)
@@ -229,21 +229,29 @@ def _require_topic_ids(problem: GroupProblem) -> None:
 
 def _has_equal_subscriptions(members: Sequence[Member]) -> bool:
     """Return whether the group is homogeneous for Kafka: each name, resolved or not, has as many subscribers as there are members."""
+    if len(distinct_subscriptions(members)) == 1:
+        return True  # the usual case
     subscriber_counts = Counter(topic for member in members for topic in set(member.topics))
     return all(count == len(members) for count in subscriber_counts.values())
 
 
 class _Topics:
-    """The topics as the broker resolves them: name -> id -> metadata."""
+    """The topics as the broker resolves them: name -> id -> metadata.
+
+    Attributes:
+        resolved: name -> the topic with its id; names without an id are not here.
+    """
 
     def __init__(self, problem: GroupProblem) -> None:
         self._topics = problem.topics
         self._ids = {name: topic.topic_id for name, topic in problem.topics.items() if topic.topic_id is not None}
-        self._names_by_id = {topic_id: name for name, topic_id in self._ids.items()}
+        names_by_id = {topic_id: name for name, topic_id in self._ids.items()}
+        self.resolved = {name: names_by_id[topic_id] for name, topic_id in self._ids.items()}
+        self._hashes: dict[str, int] = {}
 
     def resolve(self, names: Iterable[str]) -> list[str]:
         """Return the distinct topics of the names, in their order; names without an id are skipped."""
-        return list(dict.fromkeys(self._names_by_id[self._ids[name]] for name in names if name in self._ids))
+        return list(dict.fromkeys(self.resolved[name] for name in names if name in self.resolved))
 
     def partition_count(self, topic: str) -> int:
         """Return the number of partitions; raise an error without metadata, as Kafka does."""
@@ -262,18 +270,27 @@ class _Topics:
         """Return the topics in the order of a hash map or set of their ids. Its size may count other ids too."""
         return hash_map_order(
             topics,
-            lambda topic: uuid_hash(self._ids[topic]),
+            self._hash_of,
             self.order_of,
             initial_capacity=initial_capacity,
             largest_size=largest_size,
         )
 
+    def _hash_of(self, topic: str) -> int:
+        found = self._hashes.get(topic)
+        if found is None:
+            found = self._hashes[topic] = uuid_hash(self._ids[topic])
+        return found
+
 
 def _subscribers_by_topic(topics: _Topics, members: Iterable[Member]) -> dict[str, list[Member]]:
     """Return the subscribers of every topic that resolves, in the order of the members."""
     subscribers: dict[str, list[Member]] = defaultdict(list)
+    resolved: dict[tuple[str, ...], list[str]] = {}
     for member in members:
-        for topic in topics.resolve(member.topics):
+        if member.topics not in resolved:
+            resolved[member.topics] = topics.resolve(member.topics)
+        for topic in resolved[member.topics]:
             subscribers[topic].append(member)
     return subscribers
 
@@ -283,16 +300,21 @@ def _target_by_topic(topics: _Topics, member: Member) -> list[tuple[str, list[in
     by_topic: dict[str, list[int]] = defaultdict(list)
     deleted: set[str] = set()
     for name, partition in member.owned:
-        resolved = topics.resolve([name])
-        if not resolved:
+        topic = topics.resolved.get(name)
+        if topic is None:
             deleted.add(name)
-        for topic in resolved:
+        else:
             by_topic[topic].append(partition)
     # The map has deleted topics too, which may make its table larger.
-    return [
-        (topic, hash_map_order(by_topic[topic], int, int, initial_capacity=_copied_set_capacity(len(by_topic[topic]))))
-        for topic in topics.in_map_order(by_topic, largest_size=len(by_topic) + len(deleted))
-    ]
+    return [(topic, _in_set_order(by_topic[topic])) for topic in topics.in_map_order(by_topic, largest_size=len(by_topic) + len(deleted))]
+
+
+def _in_set_order(partitions: Sequence[int]) -> list[int]:
+    """Return at least one partition in the order of a ``HashSet`` that is copied from a record's list."""
+    capacity = _copied_set_capacity(len(partitions))
+    if 0 <= min(partitions) and max(partitions) < capacity:
+        return sorted(set(partitions))  # each has a bucket of its own
+    return hash_map_order(partitions, int, int, initial_capacity=capacity)
 
 
 def _copied_set_capacity(size: int) -> int:
@@ -304,7 +326,5 @@ def _copied_set_capacity(size: int) -> int:
 
 
 def _listed(given: Mapping[str, Sequence[TopicPartition]], member_ids: Iterable[str]) -> Assignment:
-    return {
-        member_id: tuple(sorted(given[member_id], key=lambda partition: (java_order(partition[0]), partition[1])))
-        for member_id in member_ids
-    }
+    key = partition_order({topic for held in given.values() for topic, _ in held})
+    return {member_id: tuple(sorted(given[member_id], key=key)) for member_id in member_ids}
