@@ -45,17 +45,28 @@ def start_of_chain(generation: int, strategy: str | None, problem: GroupProblem,
     return Settled(generation, claims)
 
 
-def claiming(strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None) -> GroupProblem:
+def claiming(
+    strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None, written: dict[Owner, Claim] | None = None
+) -> GroupProblem:
     """Return the problem with other claims, as the members' consumers would send them with their next subscription.
 
     If the strategy does not read claims, it is the same problem. A coordinator's own assignor reads targets as they were written, since
     the order of their topics counts where topic ids share a bucket of a hash map.
+
+    Args:
+        written: the claims of earlier calls that differ in the problem alone, to which those of this call are added.
     """
     if strategy in WITHOUT_CLAIMS:
         return problem
+    known = written if written is not None else {}
 
     def claim(member: Member) -> Claim:
-        held = claims.get(owner_of(member))
+        owner = owner_of(member)
+        if owner not in known:
+            known[owner] = write(claims.get(owner))
+        return known[owner]
+
+    def write(held: tuple[TopicPartition, ...] | None) -> Claim:
         if held is None:
             return NO_CLAIM
         claimed = tuple(held) if strategy in SERVER_SIDE else tuple(sorted(held))

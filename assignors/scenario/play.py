@@ -10,10 +10,11 @@ from assignors.audit.comparison import Comparison
 from assignors.audit.least_movement import Least, least_movements
 from assignors.audit.movements import Difference, KindCounts, count_kinds, diff_generations
 from assignors.generation.balance import Balance, measure_balance
-from assignors.generation.generation import SERVER_SIDE, Generation
+from assignors.generation.generation import SERVER_SIDE, Generation, Owner
 from assignors.generation.holdings import Holdings
-from assignors.generation.subscriptions import layout_of, subscribers_of
+from assignors.generation.subscriptions import Claim, layout_of, subscribers_of
 from assignors.model import GroupProblem, TopicPartition
+from assignors.replay.chains import claiming, held_by_owner
 from assignors.replay.replay import NEWEST_KAFKA
 from assignors.replay.topic_ids import with_topic_ids
 from assignors.scenario.changes import Changed, Order, change_members, strategy_of
@@ -174,6 +175,9 @@ def play(
     return Player(generation, lag=lag, throughput=throughput).play(scenario, kafka_version)
 
 
+_OF_BROKERS = "brokers"
+
+
 class Player:
     """Plays scenarios of one generation. What several strategies of a scenario share is computed once, if they are played in a row."""
 
@@ -182,27 +186,29 @@ class Player:
         self._generation = generation
         self._in_columns = replace(generation, assignment=Holdings.of(generation.assignment))
         self._lag, self._throughput = lag, throughput
-        self._scenario: Scenario | None = None
+        self._held = _Held(generation)
+        self._changes: tuple[object, ...] | None = None
         self._starts: tuple[_Start, ...] = ()
 
     def play(self, scenario: Scenario, kafka_version: str = NEWEST_KAFKA) -> Played:
         """Return what a scenario leads to, see ``play``."""
         strategy = strategy_of(self._generation, scenario)
-        alike = replace(scenario, strategy=None, protocol=None)
-        if alike != self._scenario:
-            self._starts = tuple(self._start(alike, order) for order in _orders(scenario))
-            self._scenario = alike
+        changes = _changes_of(scenario)
+        if changes != self._changes:
+            self._starts = tuple(self._start(scenario, order) for order in _orders(scenario))
+            self._changes = changes
         return Played(tuple(self._outcome(start, strategy, kafka_version) for start in self._starts))
 
     def _start(self, scenario: Scenario, order: Order) -> _Start:
         before, problem = change_members(self._generation, scenario, order)
         subscribers_of(problem), layout_of(problem)  # known from here on, also to problems that differ in claims alone
-        return _Start(order, before, replace(self._in_columns, problem=before.problem), problem)
+        held = self._held if before is self._generation else _Held(before)
+        return _Start(order, before, replace(self._in_columns, problem=before.problem), problem, held)
 
     def _outcome(self, start: _Start, strategy: str, kafka_version: str) -> Outcome:
         is_server_side = strategy in SERVER_SIDE
         changed = Changed(start.before, start.problem_with_ids if is_server_side else start.problem, strategy)
-        steps = tuple((reconciled if is_server_side else rebalanced)(changed, kafka_version))
+        steps = tuple((reconciled if is_server_side else rebalanced)(changed, kafka_version, start.asked(changed)))
         return Outcome(start.order, start.before_in_columns, steps, self._lag, self._throughput, start.compare)
 
 
@@ -212,12 +218,14 @@ class _Start:
 
     Attributes:
         before_in_columns: as ``before``, quicker to compare.
+        held: what members hold before.
     """
 
     order: Order
     before: Generation
     before_in_columns: Generation
     problem: GroupProblem
+    held: _Held
     _first: Comparison | None = None
 
     def compare(self, after: Generation) -> Comparison:
@@ -229,6 +237,29 @@ class _Start:
     @cached_property
     def problem_with_ids(self) -> GroupProblem:
         return with_topic_ids(self.problem)
+
+    def asked(self, changed: Changed) -> GroupProblem:
+        """Return the problem of the first call of an assignor, see ``rounds.claiming_what_is_held``."""
+        return self.held.claiming(changed.strategy, changed.problem)
+
+
+class _Held:
+    """What owners hold before changes, and how they claim it: alike whoever joins or leaves."""
+
+    def __init__(self, generation: Generation) -> None:
+        self._generation = generation
+        self._by_owner = held_by_owner(generation.problem.members, generation.assignment)
+        self._written: dict[str, dict[Owner, Claim]] = {}
+
+    def claiming(self, strategy: str, problem: GroupProblem) -> GroupProblem:
+        """Return a problem in which the members that stay claim what they have."""
+        kind = _OF_BROKERS if strategy in SERVER_SIDE else strategy  # brokers' assignors read the same claims
+        return claiming(strategy, problem, self._by_owner, self._generation.generation, self._written.setdefault(kind, {}))
+
+
+def _changes_of(scenario: Scenario) -> tuple[object, ...]:
+    """Return all of a scenario but its strategy and protocol."""
+    return (scenario.added, scenario.removed, scenario.partition_counts, scenario.topics, scenario.instance_ids, scenario.racks)
 
 
 def _orders(scenario: Scenario) -> tuple[Order, ...]:

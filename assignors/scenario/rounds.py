@@ -52,36 +52,42 @@ class PlayedStep:
         return _with_withheld(difference, _withheld(self.before, self.generation, self.target, withheld))
 
 
-def rebalanced(changed: Changed, kafka_version: str) -> Iterator[PlayedStep]:
+def rebalanced(changed: Changed, kafka_version: str, asked: GroupProblem | None = None) -> Iterator[PlayedStep]:
     """Yield one call of an eager assignor, or those of a cooperative one until no member gives up what it claims.
+
+    Args:
+        asked: the problem of the first call, if it is known.
 
     Raises:
         NoResultError: members still give up what they claim after ``replay.MOST_CALLS`` calls.
     """
     is_cooperative = changed.strategy in COOPERATIVE
     step, before = None, changed.before
+    problem = asked if asked is not None else claiming_what_is_held(changed, before)
     for _ in range(MOST_CALLS):
-        problem = claiming_what_is_held(changed, before)
         assignment = assign(changed.strategy, problem, kafka_version=kafka_version)
         after = Generation(before.generation + 1, changed.strategy, problem, assignment)
         step = PlayedStep(step, before, after, None, *_given_up(before, after, is_eager=not is_cooperative))
         yield step
         if not is_cooperative or not step.revocation_count:
             return
-        before = after
+        before, problem = after, claiming_what_is_held(changed, after)
     raise NoResultError(f"{changed.strategy} still hands over after {MOST_CALLS} calls", is_cycle=False)
 
 
-def reconciled(changed: Changed, kafka_version: str) -> Iterator[PlayedStep]:
+def reconciled(changed: Changed, kafka_version: str, asked: GroupProblem | None = None) -> Iterator[PlayedStep]:
     """Yield the rounds of heartbeats until every member has its target: one where nobody has to revoke, else two.
 
     A member that has to revoke gets nothing new before it has done so. Others get at once what no member of the group still holds.
+
+    Args:
+        asked: the problem of the call of the assignor, if it is known.
 
     Raises:
         NoResultError: a target gives a partition to several members, as it may where several had it, and one of them waits for it forever.
     """
     step, before = None, changed.before
-    problem = claiming_what_is_held(changed, before)
+    problem = asked if asked is not None else claiming_what_is_held(changed, before)
     given = assign(changed.strategy, problem, kafka_version=kafka_version)
     target = {member.member_id: given.get(member.member_id, ()) for member in problem.members}  # of no topics there is no target at all
     while True:
@@ -92,8 +98,7 @@ def reconciled(changed: Changed, kafka_version: str) -> Iterator[PlayedStep]:
         yield step
         if after.assignment == target:
             return
-        before = after
-        problem = claiming_what_is_held(changed, before)
+        before, problem = after, claiming_what_is_held(changed, after)
 
 
 _NOTHING: Withheld = {}
