@@ -75,7 +75,7 @@ def measure(group_count: int, rounds: int) -> float:
             for strategy in strategies:
                 for outcome in player.play(Scenario(added=max(more, 0), removed=max(-more, 0), strategy=strategy)).outcomes:
                     assert outcome.balance.partition_count == TOPICS * PARTITIONS
-                    assert outcome.difference.movement_count >= outcome.least.count
+                    assert outcome.counts.movement_count >= outcome.least.count
 
     seconds: dict[str, list[float]] = {"assign and audit": [], "play": []}
     for _ in range(rounds):
