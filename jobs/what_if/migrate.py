@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from jobs.reading.groups import read_groups
+from jobs.reading.groups import find_groups, read_groups
 from jobs.reading.published import open_published
 from jobs.reading.weights import read_weights
 from jobs.runtime.errors import PlatformError, UsageError
 from jobs.runtime.output_files import check_migration_page, write_output
-from jobs.what_if.migration import Plan, in_order, plan_migration
+from jobs.what_if.migration import FleetPlan, in_order, plan_migration
 from jobs.what_if.migration_text import fleet_document, plan_lines
 from jobs.what_if.options import WhatIfOptions
 
@@ -39,19 +38,22 @@ def plan_fleet(options: WhatIfOptions, warehouse: str) -> str:
     """
     _check(options, warehouse)
     tables = open_published(warehouse)
-    groups = read_groups(tables, options.groups, every_group=options.all or not options.groups, cluster_id=options.cluster_id)
+    every_group = options.all or not options.groups
+    groups = read_groups(tables, options.groups, every_group=every_group, cluster_id=options.cluster_id)
     classic = [stored for stored in groups if not stored.is_consumer_protocol]
     if not classic:
         counted = "the group uses" if len(groups) == 1 else f"all {len(groups)} groups use"
         raise UsageError(f"--migrate: {counted} the consumer protocol already, expected a classic group")
     weights = read_weights(tables, classic)
+    planned = {stored.key for stored in groups}
+    asked_for = find_groups(tables, options.groups, every_group=every_group, cluster_id=options.cluster_id)
     plans = in_order(plan_migration(stored, weights[stored.key]) for stored in classic)
-    consumer_count = len(groups) - len(classic)
+    fleet = FleetPlan(tuple(plans), len(groups) - len(classic), tuple(key for key in asked_for if key not in planned))
     if options.output is not None:
-        _write(plans, consumer_count, tables.run_id, options.output)
+        _write(fleet, tables.run_id, options.output)
     if options.json:
-        return json.dumps(fleet_document(plans, consumer_count), indent=1)
-    return "\n".join([*plan_lines(plans, consumer_count), *([] if options.output is None else [str(options.output)])])
+        return json.dumps(fleet_document(fleet), indent=1)
+    return "\n".join([*plan_lines(fleet), *([] if options.output is None else [str(options.output)])])
 
 
 def _check(options: WhatIfOptions, warehouse: str) -> None:
@@ -68,7 +70,7 @@ def _check(options: WhatIfOptions, warehouse: str) -> None:
         check_migration_page(options.output, warehouse)
 
 
-def _write(plans: Sequence[Plan], consumer_count: int, run_id: str, path: Path) -> None:
+def _write(fleet: FleetPlan, run_id: str, path: Path) -> None:
     """Write the page, and further ones where it has no room for all lines.
 
     Raises:
@@ -83,5 +85,5 @@ def _write(plans: Sequence[Plan], consumer_count: int, run_id: str, path: Path) 
         raise PlatformError(
             f"--output needs the package jinja2, Evenkeel's extra report; install it: {sys.executable} -m pip install jinja2"
         ) from None
-    for name, html in render_plan(plans, consumer_count, run_id, path.name).items():
+    for name, html in render_plan(fleet, run_id, path.name).items():
         write_output([html], path.with_name(name), "what-if")

@@ -15,7 +15,7 @@ from assignors.generation.generation import STREAMS, Generation
 from assignors.model import AssignorError
 from assignors.scenario.play import play
 from assignors.scenario.scenario import CONSUMER, Scenario
-from jobs.reading.stored import PartitionWeights, StoredGeneration
+from jobs.reading.stored import GroupKey, PartitionWeights, StoredGeneration
 from jobs.what_if.co_partitioning import CoPartitioned, co_partitioned
 from jobs.what_if.figures import Loads, loads_of, measure_loads
 from jobs.what_if.protocol_clients import FIRST_RELEASES, client_unknowns, is_without_protocol, rack_aware_racks, user_data_evidence
@@ -125,6 +125,21 @@ class Plan:
     def flip(self) -> Flip | None:
         """Return what the default assignor of brokers makes of the group; None where it is blocked or cannot be played."""
         return self.flips[0] if self.flips else None
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    """The plan for several groups.
+
+    Attributes:
+        plans: of the classic groups, in the order in which to move them.
+        consumer_count: groups that use the consumer protocol already.
+        unplanned: groups without a settled generation that has members.
+    """
+
+    plans: tuple[Plan, ...]
+    consumer_count: int = 0
+    unplanned: tuple[GroupKey, ...] = ()
 
 
 def plan_migration(stored: StoredGeneration, weights: PartitionWeights) -> Plan:

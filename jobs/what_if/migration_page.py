@@ -20,8 +20,17 @@ from markupsafe import Markup
 from jobs.pages.figures import EN_DASH, cut, visible
 from jobs.pages.shell import MOST_BYTES, as_script_data, page_environment
 from jobs.runtime.output_files import MIGRATION, further_page
-from jobs.what_if.migration import Plan, Verdict
-from jobs.what_if.migration_text import NOT_SHOWN, VERDICT_WORDS, explanation, general_steps, imbalance_text, partitions_text, summary
+from jobs.what_if.migration import FleetPlan, Plan, Verdict
+from jobs.what_if.migration_text import (
+    NOT_SHOWN,
+    VERDICT_WORDS,
+    explanation,
+    general_steps,
+    imbalance_text,
+    partitions_text,
+    summary,
+    unplanned_groups,
+)
 
 MOST_ROWS = 200
 """Lines of a file that are rows already."""
@@ -125,16 +134,16 @@ class _Part:
         return as_script_data(values), list(new)
 
 
-def render_plan(plans: Sequence[Plan], consumer_count: int, run_id: str, name: str, most_bytes: int = MOST_BYTES) -> dict[str, str]:
+def render_plan(fleet: FleetPlan, run_id: str, name: str, most_bytes: int = MOST_BYTES) -> dict[str, str]:
     """Return the files of the plan by their names, the page last, since it names the others.
 
     Args:
-        plans: in the order in which to move the groups.
-        consumer_count: groups that use the consumer protocol already.
+        fleet: what is planned.
         run_id: the run that published the tables.
         name: of the page's file.
         most_bytes: of each file.
     """
+    plans = fleet.plans
     rows_room = int(_ROWS_SHARE * most_bytes)
     parts = list(_parts(map(_Line.of, plans), most_bytes - rows_room - _FRAME_BYTES, rows_room))
     names = [name if number == 1 else further_page(Path(name), number).name for number in range(1, len(parts) + 1)]
@@ -145,8 +154,9 @@ def render_plan(plans: Sequence[Plan], consumer_count: int, run_id: str, name: s
         "run_id": visible(run_id),
         "clusters": clusters,
         "has_clusters": len(clusters) > 1,
-        "summary": summary(plans, consumer_count),
-        "headline": _headline(plans, consumer_count),
+        "summary": summary(fleet),
+        "unplanned": visible(unplanned_groups(fleet)) if fleet.unplanned else "",
+        "headline": _headline(fleet),
         "columns": [column for column in _COLUMNS if len(clusters) > 1 or column[0] != "cluster"],
         "badges": list(_BADGES.values()),
         "verdicts": _words(),
@@ -192,8 +202,9 @@ def _row_size(line: _Line) -> int:
     return 1_000 + 6 * sum(len(text.encode()) for text in texts)
 
 
-def _headline(plans: Sequence[Plan], consumer_count: int) -> list[tuple[str, int, str]]:
+def _headline(fleet: FleetPlan) -> list[tuple[str, int, str]]:
     """Return what the fleet comes to: a name, a number, and a remark on it or an empty text."""
+    plans = fleet.plans
     counts = Counter(plan.verdict for plan in plans)
     moves: Counter[Verdict] = Counter()
     for plan in plans:
@@ -203,7 +214,7 @@ def _headline(plans: Sequence[Plan], consumer_count: int) -> list[tuple[str, int
         ("ready", counts[Verdict.READY], f"nothing moves in {still:,} of them; {moves[Verdict.READY]:,} partitions in the others"),
         ("ready with a loss", counts[Verdict.LOSES], f"{moves[Verdict.LOSES]:,} partitions move"),
         ("blocked", counts[Verdict.BLOCKED], ""),
-        ("use it already", consumer_count, ""),
+        ("use it already", fleet.consumer_count, ""),
     ]
 
 

@@ -10,11 +10,13 @@ from jobs.runtime.locations import on_one_line
 from jobs.what_if.changes import Changes
 from jobs.what_if.document import Document
 from jobs.what_if.figures import Loads
-from jobs.what_if.migration import Plan, Verdict
+from jobs.what_if.migration import FleetPlan, Plan, Verdict
 from jobs.what_if.steps import steps_to
 from jobs.what_if.text import UNKNOWN, table_lines
 from schemas.vocabulary import DEFAULT_SERVER_STRATEGY
 
+MOST_NAMED = 5
+"""Names of groups that one sentence lists."""
 MOST_EXPLAINED = 10
 """Groups whose reasons are printed in full; of more, only the table is."""
 
@@ -29,14 +31,16 @@ _HEAD = ("group", "strategy", "members", "partitions", "imbalance", "moves", "st
 VERDICT_WORDS = {Verdict.READY: "ready", Verdict.LOSES: "ready with a loss", Verdict.BLOCKED: "blocked"}
 
 
-def plan_lines(plans: Sequence[Plan], consumer_count: int) -> Iterator[str]:
+def plan_lines(fleet: FleetPlan) -> Iterator[str]:
     """Yield the lines on a fleet: how many groups of each verdict, a line a group, what to do, and what is not known. Names are escaped.
 
     Args:
-        plans: in the order in which to move them; at least one.
-        consumer_count: groups that use the consumer protocol already.
+        fleet: with at least one plan.
     """
-    yield summary(plans, consumer_count)
+    plans = fleet.plans
+    yield summary(fleet)
+    if fleet.unplanned:
+        yield on_one_line(unplanned_groups(fleet))
     yield ""
     lines = list(table_lines([_HEAD, *map(_cells, plans)]))
     for line, verdict in zip(lines, ["verdict", *(plan.verdict_text for plan in plans)], strict=True):
@@ -59,8 +63,17 @@ def plan_lines(plans: Sequence[Plan], consumer_count: int) -> Iterator[str]:
     yield from (f"  {sentence}" for sentence in NOT_SHOWN)
 
 
-def summary(plans: Sequence[Plan], consumer_count: int) -> str:
+def unplanned_groups(fleet: FleetPlan) -> str:
+    """Return in one sentence which groups are not in the plan."""
+    names, is_one = [key.group_id for key in fleet.unplanned], len(fleet.unplanned) == 1
+    listed = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else "")
+    groups = "1 group is" if is_one else f"{len(names):,} groups are"
+    return f"{groups} not in the plan, because no settled generation with members is stored: {listed}."
+
+
+def summary(fleet: FleetPlan) -> str:
     """Return in one sentence how many groups have each verdict."""
+    plans, consumer_count = fleet.plans, fleet.consumer_count
     counts = Counter(plan.verdict for plan in plans)
     parts = [f"{counts[verdict]:,} {words}" for verdict, words in VERDICT_WORDS.items() if counts[verdict]]
     already = f". The consumer protocol is used already by {consumer_count:,}" if consumer_count else ""
@@ -81,12 +94,13 @@ def general_steps(plans: Sequence[Plan]) -> tuple[str, ...]:
     return () if movable is None else tuple(steps_to(movable.stored, Changes(), DEFAULT_SERVER_STRATEGY, 1))
 
 
-def fleet_document(plans: Sequence[Plan], consumer_count: int) -> Document:
+def fleet_document(fleet: FleetPlan) -> Document:
     """Return the plan for other programs: groups in the order in which to move them."""
     return {
-        "consumer_protocol_group_count": consumer_count,
-        "groups": [_plan_document(plan) for plan in plans],
-        "steps": list(general_steps(plans)),
+        "consumer_protocol_group_count": fleet.consumer_count,
+        "unplanned_groups": [key._asdict() for key in fleet.unplanned],
+        "groups": [_plan_document(plan) for plan in fleet.plans],
+        "steps": list(general_steps(fleet.plans)),
         "not_shown": list(NOT_SHOWN),
     }
 

@@ -13,7 +13,7 @@ from selenium.webdriver.support.ui import Select
 
 from jobs.pages.figures import visible
 from jobs.reading.stored import GroupKey, PartitionWeights
-from jobs.what_if.migration import Plan, in_order, plan_migration
+from jobs.what_if.migration import FleetPlan, Plan, in_order, plan_migration
 from jobs.what_if.migration_page import render_plan
 from tests.builders.stored_groups import stored_group
 from tests.contract.browser import browsing, requests_of, require_chromium
@@ -35,7 +35,7 @@ def fleet() -> list[Plan]:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    pages = render_plan(fleet(), 3, "run-1", "migration.html")
+    pages = render_plan(FleetPlan(tuple(fleet()), 3), "run-1", "migration.html")
     path = tmp_path_factory.mktemp("page") / "migration.html"
     path.write_text(pages["migration.html"], encoding="utf-8")
     return path.as_uri()

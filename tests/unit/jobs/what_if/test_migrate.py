@@ -28,6 +28,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         generation("new", 10, halves(), ORDERS, strategy="uniform", group_type="consumer"),
         generation("evil\x1b[31m", 10, halves(), ORDERS, strategy="own\u202e"),
         *(generation(f"many-{number}", 10, halves(), ORDERS) for number in range(11)),
+        *(generation(f"gone-{number}\x1b[31m", 10, [], ORDERS) for number in range(7)),
     ]
     return write_warehouse(tmp_path_factory.mktemp("migrate") / "w", *parts)
 
@@ -68,6 +69,16 @@ def test_of_many_groups_the_table_is_printed_only(ask: Ask):
 def test_without_names_it_is_about_all_groups(ask: Ask):
     (_, of_all, _), (_, out, _) = ask("--all"), ask()
     assert out == of_all and out.startswith("14 classic groups")
+
+
+def test_groups_without_members_are_counted_and_named(ask: Ask):
+    sentence = "7 groups are not in the plan, because no settled generation with members is stored: "
+    _, out, _ = ask("even", "gone-*")
+    assert out.splitlines()[1] == sentence + ", ".join(f"gone-{number}\\x1b[31m" for number in range(5)) + " and 2 more."
+    _, out, _ = ask("even", "gone-*", "--json")
+    assert [one["group_id"] for one in json.loads(out)["unplanned_groups"]] == [f"gone-{number}\x1b[31m" for number in range(7)]
+    _, out, _ = ask("even")
+    assert "not in the plan" not in out
 
 
 def test_blocked_groups_have_no_steps(ask: Ask):

@@ -12,7 +12,7 @@ import pytest
 from jobs.pages.figures import visible
 from jobs.reading.stored import GroupKey, PartitionWeights, StoredGeneration
 from jobs.runtime.output_files import MIGRATION
-from jobs.what_if.migration import in_order, plan_migration
+from jobs.what_if.migration import FleetPlan, in_order, plan_migration
 from jobs.what_if.migration_page import LONGEST_SENTENCE, MOST_ROWS, render_plan
 from tests.builders.page_outline import Outline
 from tests.builders.stored_groups import stored_group
@@ -26,7 +26,9 @@ def group(group_id: str = "g", topic: str = "t", **other: Any) -> StoredGenerati
 
 
 def pages(*groups: StoredGeneration, **other: Any) -> dict[str, str]:
-    return render_plan(in_order(plan_migration(one, PartitionWeights()) for one in groups), 2, "run-1", "migration.html", **other)
+    return render_plan(
+        FleetPlan(tuple(in_order(plan_migration(one, PartitionWeights()) for one in groups)), 2), "run-1", "migration.html", **other
+    )
 
 
 def data(html: str) -> dict[str, Any]:
@@ -99,6 +101,14 @@ def test_lines_continue_in_further_files_that_are_small_enough():
 def test_first_lines_are_rows_and_twenty_thousand_groups_fit():
     one = plan_migration(group(), PartitionWeights())
     plans = [replace(one, stored=replace(one.stored, key=GroupKey("c", f"team.service-{number}"))) for number in range(20_000)]
-    (html,) = render_plan(plans, 0, "run-1", "m.html").values()
+    (html,) = render_plan(FleetPlan(tuple(plans)), "run-1", "m.html").values()
     assert len(html.encode()) < 3_000_000
     assert html.partition("group-lines")[0].count("<tr><td>") == MOST_ROWS
+
+
+def test_groups_that_are_not_in_the_plan_are_named():
+    plans = tuple(in_order([plan_migration(group(), PartitionWeights())]))
+    (html,) = render_plan(FleetPlan(plans, 0, (GroupKey("c", "<b>gone"),)), "run-1", "m.html").values()
+    assert "1 group is not in the plan, because no settled generation with members is stored: &lt;b&gt;gone." in html
+    (html,) = render_plan(FleetPlan(plans), "run-1", "m.html").values()
+    assert "not in the plan" not in html
