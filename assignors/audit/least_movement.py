@@ -213,8 +213,9 @@ def _most_kept_by_equals(held_by: Mapping[str | None, int], member_ids: Sequence
 
     A member keeps at most ``high``, and a member below ``low`` needs partitions of others up to ``low``.
     """
-    within_high = sum(min(held_by.get(member_id, 0), high) for member_id in member_ids)
-    needed_below_low = sum(max(0, low - held_by.get(member_id, 0)) for member_id in member_ids)
+    counts = [held_by.get(member_id, 0) for member_id in member_ids]
+    within_high = sum([count if count < high else high for count in counts])
+    needed_below_low = sum([low - count for count in counts if count < low])
     return min(within_high, total - needed_below_low)
 
 

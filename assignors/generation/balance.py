@@ -74,7 +74,8 @@ def measure_balance(problem: GroupProblem, assignment: AssignmentMapping) -> Bal
     held = Holdings.of(assignment)
     owners = held.owners_in(layout_of(problem))
     by_member = _by_member(problem, held)
-    loads = sorted(by_member.load(member.member_id) for member in problem.members)
+    is_in_full = len(by_member.owners) == len(problem.members)  # each member is an owner: the usual case
+    loads = sorted(by_member.loads if is_in_full else (by_member.load(member.member_id) for member in problem.members))
     total, member_count = sum(loads), len(loads)
     pair_differences = sum(load * (2 * rank - member_count + 1) for rank, load in enumerate(loads))
     has_loads = total > 0
@@ -82,7 +83,7 @@ def measure_balance(problem: GroupProblem, assignment: AssignmentMapping) -> Bal
         partition_count=owners.partition_count,
         unassigned_count=len(owners.free_of(counts)),
         multiply_owned_count=len(owners.multiply_owned),
-        idle_member_count=sum(1 for members in subscribers.values() for member_id in members if not by_member.load(member_id)),
+        idle_member_count=_idle_count(subscribers, by_member) if loads and not loads[0] else 0,
         partitions_per_member_min=loads[0] if loads else None,
         partitions_per_member_max=loads[-1] if loads else None,
         partitions_per_member_mean=total / member_count if loads else None,
@@ -93,6 +94,10 @@ def measure_balance(problem: GroupProblem, assignment: AssignmentMapping) -> Bal
         balance_score=(pair_differences + _INT_SIGN) % (2 * _INT_SIGN) - _INT_SIGN,
         rack_match_ratio=_rack_match_ratio(problem, by_member),
     )
+
+
+def _idle_count(subscribers: Mapping[frozenset[str], Sequence[str]], held: Holdings) -> int:
+    return sum(1 for members in subscribers.values() for member_id in members if not held.load(member_id))
 
 
 def topic_skews(subscribers: Mapping[frozenset[str], Sequence[str]], held: Holdings) -> dict[str, int]:

@@ -33,19 +33,26 @@ NO_CLAIM: Claim = ((), None, None)
 
 
 def with_claims(problem: GroupProblem, claims: Iterable[Claim]) -> GroupProblem:
-    """Return the problem with other claims, one for each member. Cached facts on subscriptions stay.
+    """Return the problem with other claims, one for each member.
 
     >>> from assignors.model import Topic
     >>> problem = GroupProblem({"t": Topic(1)}, (Member("a", ("t",), rack="r"),))
     >>> with_claims(problem, [((("t", 0),), 3, None)]).members[0].owned_generation
     3
     """
+    return with_members(problem, tuple([with_claim(member, claim) for member, claim in zip(problem.members, claims, strict=True)]))
+
+
+def with_claim(member: Member, claim: Claim) -> Member:
+    """Return the member with another claim."""
     # ``dataclasses.replace`` would take three times as long, for each member, strategy and generation.
-    members = [
-        Member(member.member_id, member.topics, member.group_instance_id, member.rack, owned, generation, user_data, member.streams)
-        for member, (owned, generation, user_data) in zip(problem.members, claims, strict=True)
-    ]
-    claiming = GroupProblem(problem.topics, tuple(members))
+    owned, generation, user_data = claim
+    return Member(member.member_id, member.topics, member.group_instance_id, member.rack, owned, generation, user_data, member.streams)
+
+
+def with_members(problem: GroupProblem, members: tuple[Member, ...]) -> GroupProblem:
+    """Return the problem with members that differ in claims alone. Cached facts on subscriptions stay."""
+    claiming = GroupProblem(problem.topics, members)
     claiming.answers.update(problem.answers)
     return claiming
 
@@ -154,10 +161,12 @@ def owners_by_topics(subscriptions: Subscriptions, topics: Mapping[str, object])
 
 def foreign_entries(held: Holdings, subscriptions: Subscriptions) -> Iterator[tuple[str, str]]:
     """Yield (owner, topic) if an owner was given partitions of a topic to which it does not subscribe."""
-    topics = frozenset(held.topics)
-    covering = {subscribed for subscribed in set(subscriptions.values()) if subscribed >= topics}
-    if all(subscriptions.get(owner) in covering for owner in held.owners):
+    topics, distinct = frozenset(held.topics), set(subscriptions.values())
+    covering = {subscribed for subscribed in distinct if subscribed >= topics}
+    if len(covering) == len(distinct) and subscriptions.keys() >= set(held.owners):
         return  # the usual case
+    if all(subscriptions.get(owner) in covering for owner in held.owners):
+        return
     for owner, topic, _ in held.entries():
         if topic not in subscriptions.get(owner, ()):
             yield owner, topic

@@ -9,11 +9,14 @@ from assignors.algorithms.releases import client_behaviour
 from assignors.algorithms.sticky.claims import COOPERATIVE_READER, STICKY_READER, read_members, resolve_claims
 from assignors.algorithms.sticky.user_data import write_sticky_user_data
 from assignors.generation.generation import SERVER_SIDE, WITHOUT_CLAIMS, Owner, owner_of
-from assignors.generation.subscriptions import NO_CLAIM, Claim, with_claims
+from assignors.generation.subscriptions import NO_CLAIM, Claim, with_claim, with_claims, with_members
 from assignors.model import Assignment, AssignmentMapping, GroupProblem, Member, TopicPartition
 
 ClaimsByOwner = Mapping[Owner, tuple[TopicPartition, ...]]
 """Owner -> the partitions that it would claim. An owner is the same across generations, see ``generation.Owner``."""
+
+Written = dict[int, tuple[Member, Member]]
+"""``id`` of a member -> the member, which is kept so that the id stays its own, and the member with its claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ def start_of_chain(generation: int, strategy: str | None, problem: GroupProblem,
 
 
 def claiming(
-    strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None, written: dict[Owner, Claim] | None = None
+    strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None, written: Written | None = None
 ) -> GroupProblem:
     """Return the problem with other claims, as the members' consumers would send them with their next subscription.
 
@@ -54,25 +57,24 @@ def claiming(
     the order of their topics counts where topic ids share a bucket of a hash map.
 
     Args:
-        written: the claims of earlier calls that differ in the problem alone, to which those of this call are added.
+        written: what earlier calls wrote that differ in the problem alone. What this call writes is added.
     """
     if strategy in WITHOUT_CLAIMS:
         return problem
-    known = written if written is not None else {}
 
     def claim(member: Member) -> Claim:
-        owner = owner_of(member)
-        if owner not in known:
-            known[owner] = write(claims.get(owner))
-        return known[owner]
-
-    def write(held: tuple[TopicPartition, ...] | None) -> Claim:
+        held = claims.get(owner_of(member))
         if held is None:
             return NO_CLAIM
         claimed = tuple(held) if strategy in SERVER_SIDE else tuple(sorted(held))
         return claimed, claimed_at, write_sticky_user_data(held, claimed_at) if strategy == "sticky" else None
 
-    return with_claims(problem, map(claim, problem.members))
+    if written is None:
+        return with_claims(problem, map(claim, problem.members))
+    for member in problem.members:
+        if id(member) not in written:
+            written[id(member)] = member, with_claim(member, claim(member))
+    return with_members(problem, tuple([written[id(member)][1] for member in problem.members]))
 
 
 def held_by_owner(members: Sequence[Member], assignment: AssignmentMapping) -> dict[Owner, tuple[TopicPartition, ...]]:

@@ -10,11 +10,11 @@ from assignors.audit.comparison import Comparison
 from assignors.audit.least_movement import Least, least_movements
 from assignors.audit.movements import Difference, KindCounts, count_kinds, diff_generations
 from assignors.generation.balance import Balance, measure_balance
-from assignors.generation.generation import SERVER_SIDE, Generation, Owner
+from assignors.generation.generation import SERVER_SIDE, Generation
 from assignors.generation.holdings import Holdings
-from assignors.generation.subscriptions import Claim, layout_of, subscribers_of
+from assignors.generation.subscriptions import layout_of, subscribers_of
 from assignors.model import GroupProblem, TopicPartition
-from assignors.replay.chains import claiming, held_by_owner
+from assignors.replay.chains import Written, claiming, held_by_owner
 from assignors.replay.replay import NEWEST_KAFKA
 from assignors.replay.topic_ids import with_topic_ids
 from assignors.scenario.changes import Changed, Order, change_members, strategy_of
@@ -249,7 +249,7 @@ class _Held:
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
         self._by_owner = held_by_owner(generation.problem.members, generation.assignment)
-        self._written: dict[str, dict[Owner, Claim]] = {}
+        self._written: dict[str, Written] = {}
 
     def claiming(self, strategy: str, problem: GroupProblem) -> GroupProblem:
         """Return a problem in which the members that stay claim what they have."""

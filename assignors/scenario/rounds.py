@@ -159,10 +159,11 @@ def _given_up(before: Generation, after: Generation, *, is_eager: bool = False) 
     revocation_count = 0
     for member in before.problem.members:
         owner = owner_of(member)
-        kept = () if is_eager else now.get(owner, ())
         given_up = dict.fromkeys(before.assignment.get(member.member_id, ()))
-        for partition in kept:
-            given_up.pop(partition, None)
+        if not is_eager:
+            for partition in given_up.keys() & now.get(owner, ()):
+                del given_up[partition]
         stopped.update(given_up)
-        revocation_count += len(given_up) if owner in now else 0
+        if owner in now:
+            revocation_count += len(given_up)
     return revocation_count, tuple(stopped)
