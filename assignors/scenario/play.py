@@ -56,6 +56,7 @@ class Outcome:
     lag: Weights | None
     throughput: Weights | None
     _compare: Callable[[Generation], Comparison] = field(repr=False, compare=False)
+    _alike: Outcome | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def _comparison(self) -> Comparison:
@@ -64,6 +65,8 @@ class Outcome:
     @cached_property
     def counts(self) -> KindCounts:
         """Return how many partitions have another owner at the end than in ``before``, by kind."""
+        if self._alike is not None:
+            return self._alike.counts
         return count_kinds(self._comparison)
 
     @cached_property
@@ -74,11 +77,15 @@ class Outcome:
     @cached_property
     def balance(self) -> Balance:
         """Return the balance at the end, see ``balance.Balance``; ``rack_match_ratio`` and ``idle_member_count`` are there."""
+        if self._alike is not None:
+            return self._alike.balance
         return measure_balance(self.after.problem, self._comparison.held)
 
     @cached_property
     def least(self) -> Least | None:
         """Return the fewest movements for the balance at the end, see ``least_movement.least_movements``."""
+        if self._alike is not None:
+            return self._alike.least
         return least_movements(self._comparison)
 
     @cached_property
@@ -197,7 +204,10 @@ class Player:
         if changes != self._changes:
             self._starts = tuple(self._start(scenario, order) for order in _orders(scenario))
             self._changes = changes
-        return Played(tuple(self._outcome(start, strategy, kafka_version) for start in self._starts))
+        outcomes: list[Outcome] = []
+        for start in self._starts:
+            outcomes.append(self._outcome(start, strategy, kafka_version, outcomes[0] if outcomes else None))
+        return Played(tuple(outcomes))
 
     def _start(self, scenario: Scenario, order: Order) -> _Start:
         before, problem = change_members(self._generation, scenario, order)
@@ -205,11 +215,12 @@ class Player:
         held = self._held if before is self._generation else _Held(before)
         return _Start(order, before, replace(self._in_columns, problem=before.problem), problem, held)
 
-    def _outcome(self, start: _Start, strategy: str, kafka_version: str) -> Outcome:
+    def _outcome(self, start: _Start, strategy: str, kafka_version: str, last: Outcome | None) -> Outcome:
         is_server_side = strategy in SERVER_SIDE
         changed = Changed(start.before, start.problem_with_ids if is_server_side else start.problem, strategy)
         steps = tuple((reconciled if is_server_side else rebalanced)(changed, kafka_version, start.asked(changed)))
-        return Outcome(start.order, start.before_in_columns, steps, self._lag, self._throughput, start.compare)
+        alike = last if last is not None and _is_renamed(self._generation, last.after, steps[-1].generation) else None
+        return Outcome(start.order, start.before_in_columns, steps, self._lag, self._throughput, start.compare, alike)
 
 
 @dataclass
@@ -255,6 +266,30 @@ class _Held:
         """Return a problem in which the members that stay claim what they have."""
         kind = _OF_BROKERS if strategy in SERVER_SIDE else strategy  # brokers' assignors read the same claims
         return claiming(strategy, problem, self._by_owner, self._generation.generation, self._written.setdefault(kind, {}))
+
+
+def _is_renamed(before: Generation, last: Generation, first: Generation) -> bool:
+    """Return whether two results differ by nothing but the names of added members: then all counts of them are the same.
+
+    Args:
+        before: the generation before the changes.
+        last: the result in which added members are last.
+        first: the one in which they are first.
+    """
+    known = {member.member_id for member in before.problem.members}
+    sides = []
+    for result in (last, first):
+        staying, added = [], []
+        for member in result.problem.members:
+            held = result.assignment.get(member.member_id, ())
+            if member.member_id in known:
+                staying.append((member.member_id, held))
+            else:
+                added.append((held, member.rack or "", member.topics))
+        if len(staying) + len(added) != len(result.assignment):
+            return False  # an owner that is no member, or a member without an entry
+        sides.append((staying, sorted(added)))
+    return sides[0] == sides[1]
 
 
 def _changes_of(scenario: Scenario) -> tuple[object, ...]:

@@ -161,8 +161,8 @@ def _given_up(before: Generation, after: Generation, *, is_eager: bool = False) 
         owner = owner_of(member)
         given_up = dict.fromkeys(before.assignment.get(member.member_id, ()))
         if not is_eager:
-            for partition in given_up.keys() & now.get(owner, ()):
-                del given_up[partition]
+            for partition in now.get(owner, ()):
+                given_up.pop(partition, None)
         stopped.update(given_up)
         if owner in now:
             revocation_count += len(given_up)

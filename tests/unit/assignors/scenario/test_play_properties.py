@@ -9,6 +9,9 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from assignors import AssignorError, GroupProblem, NoResultError, TopicPartition, assign
+from assignors.audit.comparison import Comparison
+from assignors.audit.least_movement import least_movements
+from assignors.audit.movements import count_kinds
 from assignors.generation.balance import measure_balance
 from assignors.generation.generation import Generation, owner_of
 from assignors.replay.topic_ids import with_topic_ids
@@ -131,12 +134,13 @@ def test_stopped_are_exactly_the_partitions_whose_owner_changes(data: st.DataObj
 @given(st.data(), st.sampled_from(STRATEGIES))
 def test_measures_are_those_of_the_end(data: st.DataObject, strategy: str) -> None:
     generation = data.draw(groups(strategy))
-    outcome = outcomes(generation, data.draw(scenarios(generation)))[0]
-    before, after = owners(outcome.before), owners(outcome.after)
-    assert outcome.difference.movement_count == sum(
-        1 for partition, owner in after.items() if partition in before and before[partition] != owner
-    )
-    assert outcome.balance == measure_balance(outcome.after.problem, outcome.after.assignment)
+    for outcome in outcomes(generation, data.draw(scenarios(generation))):
+        before, after = owners(outcome.before), owners(outcome.after)
+        moved = [partition for partition, owner in after.items() if partition in before and before[partition] != owner]
+        assert outcome.difference.movement_count == outcome.counts.movement_count == len(moved)
+        comparison = Comparison(outcome.before, outcome.after)
+        assert (outcome.counts, outcome.least) == (count_kinds(comparison), least_movements(comparison))
+        assert outcome.balance == measure_balance(outcome.after.problem, outcome.after.assignment)
 
 
 @settings(max_examples=60, deadline=None)
