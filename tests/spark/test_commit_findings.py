@@ -208,11 +208,12 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
         for member in row["members"]
         for basis in ("observed", "counterfactual")
     ]
+    commits = all_commits(spark, of_all(1))
     facts = commit_facts(
         newest_generations(frame(spark, GENERATION_AUDITS.schema, audits), snapshots(spark, *commit_rows)),
         frame(spark, ASSIGNMENTS.schema, given),
-        all_commits(spark, of_all(1)),
-        len(of_all(1)),
+        commits,
+        commits.count(),
         looks(spark, *of_all(2)),
         frame(spark, GROUP_RECORDS.schema, [{**row, "cluster_id": name} for name, records in RECORDS.items() for row in records]),
         unstaged,
