@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from assignors.algorithms.racks import is_rack_aware
 from assignors.algorithms.releases import client_behaviour
 from assignors.generation.generation import SERVER_SIDE, STREAMS
 from assignors.generation.holdings import Holdings
@@ -243,8 +242,8 @@ def unused_racks(snapshot: SnapshotFacts) -> Found | None:
         )
     ratio = None if snapshot.balance is None else snapshot.balance.rack_match_ratio
     ignoring = _ignoring(snapshot)
-    if ignoring is None or ratio is None or ratio == 1 or not is_rack_aware(in_racks, replicas):
-        return None
+    if ignoring is None or ratio is None or ratio == 1:
+        return None  # below 1 a partition is not in every rack, so racks could matter
     return Found(
         f"{ignoring} ignores racks: {ratio:.0%} of the partitions have a replica in their reader's rack. Members are in "
         f"{listed(sorted(in_racks))}",

@@ -178,6 +178,14 @@ def test_member_that_claims_a_part_of_what_it_had_is_found() -> None:
         pytest.param(third(member("a", at=2), KEEPS_ON), id="it is eager"),
         pytest.param(third(member("a", at=1), KEEPS_ON), id="it never learned what it was given"),
         pytest.param(third(member("a", owned="t0", at=1), KEEPS_ON), id="claims of an older generation"),
+        pytest.param(
+            (
+                stored(1, {"a": "t0 t1"}, strategy=COOPERATIVE),
+                stored(2, {"a": "t0 t1"}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE),
+                stored(3, {"a": "t0 t1"}, member("a", owned="t0", at=1), strategy=COOPERATIVE),
+            ),
+            id="a part of what it had in an older generation",
+        ),
         pytest.param((FIRST, second(member("a", at=-1), KEEPS)), id="it was new before, and may have received nothing"),
         pytest.param((FIRST, second(member("a"), member("b"))), id="old subscriptions, and new members before"),
         pytest.param(third(member("a", "u", at=-1), KEEPS_ON), id="it reads something else now"),

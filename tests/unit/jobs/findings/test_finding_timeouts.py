@@ -70,6 +70,8 @@ DYNAMIC = [stored(1, {"a": "t0", "b": "t1"}), stored(2, {"a": "t0"}, minute=1), 
     "near",
     [
         pytest.param([BOTH, static("a", "b", number=1, minute=1, process=2, is_rewrite=True)], id="back within its session"),
+        pytest.param([BOTH, static("a", "b", number=1, minute=1, process=2, is_rewrite=True),
+                      static("a", "b", number=1, minute=2, process=3, is_rewrite=True)], id="back within its session twice"),
         pytest.param([ALONE, static("a", "b", number=3, minute=2)], id="new, and never gone"),
         pytest.param([BOTH, ALONE, static("a", "b", number=3, minute=12)], id="after more than the window"),
         pytest.param([BOTH, ALONE, static("a", "b", number=3, minute=2), static("a", "b", number=4, minute=3)], id="it has long been back"),

@@ -56,7 +56,14 @@ def test_a_third_of_the_members_without_a_topic_is_enough() -> None:
     [
         pytest.param(group({"a": "t0 t1 u0 u1", "b": "t2 t3 u2 u3"}, TWO_OF_FOUR), id="every topic is even"),
         pytest.param(group({"a": "t0 t1 t2 u0", "b": "t3 u1 u2 u3"}, TWO_OF_FOUR), id="everybody has something of it"),
-        pytest.param(group({"a": "t0 t1 t2", "b": "u0 u1 u2"}, {"t": 3, "u": 3}), id="less than two for each member"),
+        pytest.param(
+            group({"a": "t0 t1 t2 t3", "b": "u0 u1 u2 u3", "c": "v0 v1 v2 v3"}, {"t": 4, "u": 4, "v": 4}),
+            id="less than two for each member",
+        ),
+        pytest.param(
+            group({"a": "t0 t1 t2 t3 t4", "b": "t5 t6 t7 t8 u0", "c": "u1 u2 u3 u4 u5"}, {"t": 9, "u": 6}, uncertain_topics=("u",)),
+            id="five of nine are less than twice three, and of the other topic nobody knows the count",
+        ),
         pytest.param(group({"a": "t0 t1 t2", "b": "t3 t4 t5", "c": "u0 u1 u2"}, {"t": 6, "u": 3}), id="less than twice the share"),
         pytest.param(
             group(
@@ -165,6 +172,11 @@ def test_assignor_that_ignores_racks_is_named_with_the_share_of_near_replicas(st
 )
 def test_no_finding_for_racks_that_count(near: Stored) -> None:
     assert last(Rule.RACKS_UNUSED, near) is None
+
+
+def test_replicas_of_other_topics_do_not_count() -> None:
+    near_another = stored(1, {"a": "t0"}, in_rack("a", "p"), topics={"t": 1, "u": 1}, racks={"t": "q", "u": "p"})
+    assert last(Rule.RACKS_UNUSED, near_another).evidence["racks"] == "p"
 
 
 def of_client(client: str | None, release: str | None) -> Finding | None:
