@@ -70,8 +70,7 @@ def load_facts(uneven: DataFrame, answered: DataFrame) -> DataFrame:
 
 def _found(context: RunContext, uneven: DataFrame, answered: DataFrame) -> DataFrame:
     facts = load_facts(uneven, answered)
-    found = context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_loads, FOUND_ROWS))
-    return context.warehouse.materialize("load_findings", found)
+    return context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_loads, FOUND_ROWS))
 
 
 def add(context: RunContext, answered: DataFrame) -> None:
