@@ -175,7 +175,8 @@ def _repeat(warehouse: Warehouse, request: Request, before: Row) -> str | None:
     warehouse.read_published()
     _tidy(warehouse)  # the run may have been killed before it did so
     request.facts.update(run_id=request.run_id, run_sequence=before["run_sequence"], status=before["status"])
-    request.facts["output_counts"] = dict(before["output_counts"])
+    if isinstance(request.options, WhatIfOptions):
+        request.facts["output_counts"] = dict(before["output_counts"])
     return _summarise(warehouse, request, before["run_sequence"], dict(before["input_counts"]), dict(before["table_versions"]))
 
 

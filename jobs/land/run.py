@@ -144,7 +144,8 @@ def run(context: RunContext) -> StageResult:
     counts.update(events.counts)
     if not context.captures and context.live is None:
         check_appended(events.changes, apply_changes(context.warehouse, events.changes))
-        warn_of_zone(context)
+        if logs:
+            warn_of_zone(context)
         return StageResult(context.state, counts, files=known.keys, file_counts=counts_to_note(events.counts))
     decoded, positions = _decoded(context)
     decision = decide(context, ChangedTables(context.warehouse), decoded)
