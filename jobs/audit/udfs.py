@@ -33,7 +33,6 @@ from jobs.findings.looks import GrownTopic, GrowthFacts
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
 from jobs.workers.packing import is_fact_of_its_own, unpack_generation, unpack_snapshot_row
-from schemas.keys import GENERATION_KEY
 from schemas.row_types import (
     AuditedRow,
     CommitFactsRow,
@@ -222,7 +221,9 @@ def _explained_row(row: Mapping[str, Any], around: Around, events: Iterable[Logg
     others = [FoundCause(Cause(one["cause"]), one["member_id"], CauseSource(one["source"]), one["detail"]) for one in stored or ()]
     causes = merged(explanation.causes, others)
     return {
-        **{name: row[name] for name in GENERATION_KEY},  # type: ignore[typeddict-item]
+        "cluster_id": row["cluster_id"],
+        "group_id": row["group_id"],
+        "position": row["position"],
         "causes": [cause._asdict() for cause in causes] if causes or stored is not None else None,
         "rebalance_ms": explanation.rebalance_ms,
         "assignment_ms": explanation.assignment_ms,

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from itertools import groupby
+from typing import cast
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -218,12 +219,13 @@ def _texts_of(piece: Row) -> Iterator[bytes]:
 
 def _logged_rows(part: str, log: coordinator_log.DecodedLog) -> Iterator[LoggedRow]:
     for line in log.rows:
-        event: GroupEventRow = {name: line[name] for name in EVENT_COLUMNS if name != "logged_at"}  # type: ignore[assignment, literal-required]
+        decoded = cast(Row, line)
+        event = cast(GroupEventRow, {name: decoded[name] for name in EVENT_COLUMNS if name != "logged_at"})
         event["logged_at"] = micros(line["logged_at_ms"])
         yield {"part": part, "outcome": Outcome.LANDED.value, "kind": "event", "line_count": 1, "event": event}
     for _, reason, detail, payload in log.refused:
         refused = quarantined(reason, reason, detail, payload)
-        row: RefusedLineRow = {name: refused[name] for name in REFUSED_COLUMNS}  # type: ignore[assignment, literal-required]
+        row = cast(RefusedLineRow, {name: cast(Row, refused)[name] for name in REFUSED_COLUMNS})
         yield {"part": part, "outcome": refused["outcome"], "kind": reason, "line_count": 1, "refused": row}
     counts: list[tuple[str | None, str | None, int]] = [(Outcome.SKIPPED.value, kind, count) for kind, count in log.skipped.items()]
     counts += [(Outcome.SKIPPED.value, "too_long", log.too_long), (None, None, log.other_lines)]

@@ -17,7 +17,7 @@ CONF = Path(__file__).resolve().parents[2] / "conf"
 
 def test_the_demo_passed_every_gate_of_the_suites(demo_warehouse: Path) -> None:
     (run,) = rows(demo_warehouse, "runs")
-    asked = {(table, len(expectations)) for table, expectations in gates.read_suites(CONF / "expectations").items()}
+    asked = {(table, len(expectations)) for table, expectations in gates.read_suites(CONF / "expectations").items() if table in TABLES}
     counted = {(table, sum(1 for gate in run["gates"] if gate["table"] == table)) for table, _ in asked}
     assert counted == asked and len(asked) >= 5
     assert [gate for gate in run["gates"] if not gate["success"]] == []
