@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schemas.tables import OPTIONAL_TABLES, TABLES
+from schemas.tables import REHEARSED_TABLES, TABLES
 from tests.builders.tables import content, rows
 
 COUNTS = ("--members", "2..4", "--strategies", "range,roundrobin,sticky,cooperative-sticky,uniform,server-range")
@@ -93,12 +93,12 @@ def test_scenarios_name_their_changes_and_the_generation_before(saved: Path) -> 
 
 
 def test_first_run_that_saves_makes_the_tables_and_its_row_publishes_them(saved: Path, demo_warehouse: Path) -> None:
-    assert not any((demo_warehouse / name).exists() for name in OPTIONAL_TABLES)
+    assert not any((demo_warehouse / name).exists() for name in REHEARSED_TABLES)
     runs = {row["run_id"]: row for row in rows(saved, "runs")}
     versions = {run_id: dict(row["table_versions"]) for run_id, row in runs.items()}
     assert versions["demo"].keys() == TABLES.keys() - {"runs"}
-    assert versions["counts"] == {**versions["demo"], **dict.fromkeys(OPTIONAL_TABLES, 1)}
-    assert versions["static"] == {**versions["demo"], **dict.fromkeys(OPTIONAL_TABLES, 2)}
+    assert versions["counts"] == {**versions["demo"], **dict.fromkeys(REHEARSED_TABLES, 1)}
+    assert versions["static"] == {**versions["demo"], **dict.fromkeys(REHEARSED_TABLES, 2)}
     assert (runs["static"]["command"], runs["static"]["status"]) == ("what-if", "published")
     assert dict(runs["static"]["consumed"]) == dict(runs["demo"]["consumed"])
 
@@ -119,9 +119,9 @@ def test_other_commands_keep_saved_scenarios(saved: Path, evenkeel: Any, tmp_pat
     shutil.copytree(saved, warehouse)
     assert evenkeel("verify", "--warehouse", warehouse) == 0
     assert evenkeel("maintain", "--warehouse", warehouse, "--run-id", "kept", "--as-of", "2026-11-22T00:00:00Z") == 0
-    for name in OPTIONAL_TABLES:
+    for name in REHEARSED_TABLES:
         assert content(warehouse, name) == content(saved, name)
-    assert OPTIONAL_TABLES.keys() <= dict(max(rows(warehouse, "runs"), key=lambda row: row["run_sequence"])["table_versions"]).keys()
+    assert REHEARSED_TABLES.keys() <= dict(max(rows(warehouse, "runs"), key=lambda row: row["run_sequence"])["table_versions"]).keys()
     (cluster_id,) = {row["cluster_id"] for row in rows(saved, "scenarios")}
     assert evenkeel("maintain", "--warehouse", warehouse, "--drop-cluster", cluster_id) == 0
-    assert [rows(warehouse, name) for name in OPTIONAL_TABLES] == [[], [], []]
+    assert [rows(warehouse, name) for name in REHEARSED_TABLES] == [[], [], []]
