@@ -14,11 +14,14 @@ Row = dict[str, Any]
 
 
 def change_rows(warehouse: Path, name: str, change: Callable[[list[Row]], None]) -> None:
-    """Change the rows of a table in place, with the same column types."""
+    """Change the rows of a table in place, with the same column types; files without the row stay."""
 
     def changed(table: pa.Table) -> pa.Table:
         listed = table.to_pylist()
-        change(listed)
+        try:
+            change(listed)
+        except (StopIteration, ValueError):  # the row is in another file
+            return table
         return pa.Table.from_pylist(listed, schema=table.schema)
 
     rewrite_rows(warehouse / name, changed)
