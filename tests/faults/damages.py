@@ -56,10 +56,15 @@ def write_actions(table: Path, version: int, actions: list[dict[str, Any]]) -> N
     log_file(table, version).write_text("".join(json.dumps(action) + "\n" for action in actions))
 
 
-def data_file(table: Path) -> Path:
-    """Return the largest file of the table's newest version, as another reader of Delta sees it."""
+def data_files(table: Path) -> list[Path]:
+    """Return the files of the table's newest version, as another reader of Delta sees it, the largest first."""
     files = pa.table(DeltaTable(str(table)).get_add_actions(flatten=True)).select(["size_bytes", "path"]).to_pylist()
-    return table / max((file["size_bytes"], file["path"]) for file in files)[1]
+    return [table / path for _, path in sorted(((file["size_bytes"], file["path"]) for file in files), reverse=True)]
+
+
+def data_file(table: Path) -> Path:
+    """Return the largest file of the table's newest version."""
+    return data_files(table)[0]
 
 
 def change_add(table: Path, path: Path, **changed: object) -> None:
@@ -72,9 +77,15 @@ def change_add(table: Path, path: Path, **changed: object) -> None:
         write_actions(table, version, actions)
 
 
-def rewrite_rows(table: Path, change: Callable[[pa.Table], pa.Table], stats: dict[str, Any] | None = None) -> Path:
-    """Change rows and hide it: size and statistics in the log are made to fit, checksums are removed; return the file."""
-    path = data_file(table)
+def rewrite_rows(
+    table: Path, change: Callable[[pa.Table], pa.Table], stats: dict[str, Any] | None = None, path: Path | None = None
+) -> Path:
+    """Change rows and hide it: size and statistics in the log are made to fit, checksums are removed; return the file.
+
+    Args:
+        path: of the file to change; None for the largest.
+    """
+    path = path or data_file(table)
     forget_checksums(table)
     pq.write_table(change(pq.read_table(path, partitioning=None)), path)
     change_add(table, path, size=path.stat().st_size, stats=stats and json.dumps(stats))

@@ -63,8 +63,9 @@ def test_contradictions_between_rows_are_found_with_all_that_follows(
         key = ("group_id", "position", "basis", "member_id")
 
         def apply(listed: list[Row]) -> None:
-            (row,) = [row for row in listed if all(row[name] == wanted[name] for name in key)]
-            change(row)
+            found = [row for row in listed if all(row[name] == wanted[name] for name in key)]
+            assert len(found) <= 1
+            change(next(iter(found)))
 
         change_rows(warehouse, "assignments", apply)
         for code, table in (consequence.split() for consequence in consequences):
