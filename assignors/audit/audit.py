@@ -149,6 +149,11 @@ class GroupAudit:
     _past: Past | None = None
     _figures: dict[Hashable, Any] = field(default_factory=dict)
 
+    @property
+    def last_evidence(self) -> Evidence | None:
+        """Return the facts of the last generation; None before the first."""
+        return None if self._past is None else self._past.last
+
     def advance(self, current: AuditedGeneration) -> list[Audit]:
         """Return the audits of one more generation, in the order of its solutions."""
         if current.incarnation != self._incarnation:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, groupby
@@ -19,7 +19,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from assignors.audit.audit import Audit, AuditedGeneration, GroupAudit
 from assignors.audit.movements import Difference
-from assignors.audit.triggers import Evidence
 from assignors.audit.verdicts import Alternative, judge
 from assignors.generation.balance import Balance
 from assignors.java.ordering import coordinator_partition
@@ -80,7 +79,7 @@ def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], gu
 
 
 def _audit_group(of_group: Iterable[Any], offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[AuditedRow]:
-    audit, history, past = GroupAudit(), GroupHistory(), _Past()
+    audit, history = GroupAudit(), GroupHistory()
     for position, of_snapshot in groupby(of_group, key=lambda row: row["position"]):
         snapshot: StoredSnapshot
         solved: list[StoredSolution]
@@ -88,32 +87,20 @@ def _audit_group(of_group: Iterable[Any], offsets_partition_counts: dict[str, in
         if not solved:
             continue  # of a group that is not audited
         try:
-            yield from _audit_snapshot(audit, history, past, snapshot, solved, offsets_partition_counts)
+            yield from _audit_snapshot(audit, history, snapshot, solved, offsets_partition_counts)
         except Exception as error:
             where = f"cluster {snapshot['cluster_id']}, group {snapshot['group_id']}, generation {snapshot['generation']}"
             raise GroupFailedError(f"{where}, position {position}: {guard.explain(error)}") from error
 
 
-@dataclass
-class _Past:
-    """The generation that was audited before; None at the beginning of a group."""
-
-    last: Evidence | None = None
-
-
 def _audit_snapshot(
-    audit: GroupAudit,
-    history: GroupHistory,
-    past: _Past,
-    row: StoredSnapshot,
-    solved: list[StoredSolution],
-    offsets_partition_counts: dict[str, int],
+    audit: GroupAudit, history: GroupHistory, row: StoredSnapshot, solved: list[StoredSolution], offsets_partition_counts: dict[str, int]
 ) -> Iterator[AuditedRow]:
     _refuse_repeats(row, solved)
     snapshot = unpack_snapshot_row(row)
     generation = unpack_generation(row, snapshot, solved)
+    before = audit.last_evidence
     audits = audit.advance(generation)
-    before, past.last = past.last, generation.evidence
     facts = gather_facts(row, generation, solved, audits, history)
     if row["position"] < row["first_position"]:
         return

@@ -114,8 +114,8 @@ class CommitFacts:
     Severity.WARNING,
     "Members do not reach their target",
     when=(
-        "The group uses the consumer protocol. Records show that members have not reached the target of the newest generation, and commits "
-        "in the same partition of `__consumer_offsets` continue for longer than the longest rebalance timeout of the members."
+        "The group uses the consumer protocol, and members have not reached the target of the newest generation. Commits in the same "
+        "partition of `__consumer_offsets` go on for longer than the longest rebalance timeout of the members."
     ),
     advice=(
         "Partitions that change their owner are with nobody, or still with the old one. Read the log of the member that has not given up "

@@ -33,7 +33,9 @@ LINE = ("cluster_id", "broker", "logged_at", "line_hash")
 OTHER_LINES = "other_lines"
 """The count of lines of other loggers, after the source in ``runs.input_counts``; they are not records."""
 MOST_COMPARED = 1_000
-"""How many generations of each broker are compared with their records to find a wrong time zone."""
+"""How many lines are compared with the records of their generations to find a wrong time zone."""
+MOST_LISTED = 20
+"""How many files are named in the log of a run."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,14 @@ def land_events(context: RunContext, logs: tuple[Capture, ...]) -> LoggedEvents:
     settings = context.settings
     names, zone, memory_mb = (context.cluster_id_flag, settings.cluster_id), settings.log_time_zone, settings.workers.memory_mb
     decoded = tables.materialize("logged", decode_coordinator_logs(context.spark, logs, *names, zone, memory_mb))
-    counts = _counted(decoded)
+    event_count, counts = _counted(decoded)
     events = tables.materialize("logged_lines", _with_stored(tables, _lines(decoded)))
     summed = _sums(events, context)
-    landed, expired, event_count = (summed[name] or 0 for name in ("landed", "expired", "read"))
-    kinds = {Outcome.LANDED: landed, Outcome.SKIPPED: expired, Outcome.DUPLICATE: event_count - landed - expired}
-    for outcome, count in kinds.items():
-        _add(counts, outcome, EXPIRED if outcome is Outcome.SKIPPED else "event", count)
-    check_balance("lines of events", event_count, sum(kinds.values()))
+    check_balance("lines of events", event_count, summed["read"])
+    landed, expired = summed["landed"], summed["expired"]
+    _add(counts, Outcome.LANDED, "event", landed)
+    _add(counts, Outcome.SKIPPED, EXPIRED, expired)
+    _add(counts, Outcome.DUPLICATE, "event", event_count - landed - expired)
     changes = []
     if landed:
         changes.append(TableChange(GROUP_EVENTS.name, append=_event_rows(context, events), append_count=landed))
@@ -80,8 +82,8 @@ def _add(counts: Counter[str], outcome: Outcome, kind: str, count: int) -> None:
         counts[key] += count
 
 
-def _counted(decoded: DataFrame) -> Counter[str]:
-    """Return the outcomes of lines that are no events; a log line names what each file has."""
+def _counted(decoded: DataFrame) -> tuple[int, Counter[str]]:
+    """Return the number of events, and the outcomes of all other lines; log lines say what the first files have."""
     counts: Counter[str] = Counter()
     by_file: dict[str, Counter[str]] = {}
     kinds = decoded.groupBy("part", "outcome", "kind").agg(F.sum("line_count").alias("count")).collect()
@@ -92,7 +94,7 @@ def _counted(decoded: DataFrame) -> Counter[str]:
         elif row["outcome"] != Outcome.LANDED.value:
             _add(counts, Outcome(row["outcome"]), row["kind"], row["count"])
         of_file[row["outcome"] or OTHER_LINES] += row["count"]
-    for part, of_file in by_file.items():
+    for part, of_file in sorted(by_file.items())[:MOST_LISTED]:
         logger.info(
             "%s: %d lines about groups, %d other lines of coordinators, %d lines of other loggers, %d lines that cannot be used",
             part,
@@ -101,7 +103,9 @@ def _counted(decoded: DataFrame) -> Counter[str]:
             of_file[OTHER_LINES],
             of_file[str(Outcome.QUARANTINED)],
         )
-    return counts
+    if len(by_file) > MOST_LISTED:
+        logger.info("and %d more logs", len(by_file) - MOST_LISTED)
+    return sum(of_file[str(Outcome.LANDED)] for of_file in by_file.values()), counts
 
 
 def _lines(decoded: DataFrame) -> DataFrame:
@@ -139,7 +143,7 @@ def _sums(events: DataFrame, context: RunContext) -> Mapping[str, int]:
         F.sum(F.when(~is_expired, fresh)).alias("landed"),
         F.sum(F.when(is_expired, F.col("read_count"))).alias("expired"),
     ).collect()[0]
-    return row.asDict()
+    return {name: count or 0 for name, count in row.asDict().items()}
 
 
 def _event_rows(context: RunContext, events: DataFrame) -> DataFrame:

@@ -342,8 +342,7 @@ class Warehouse(CommitGuard):
     def replace(self, name: str, keys: DataFrame, columns: tuple[str, ...], rows: DataFrame) -> tuple[int, int]:
         """Delete the rows of a table whose columns equal one of the keys, and append others; return how many of both.
 
-        With few keys this is one commit. A statement that names the keys needs half the jobs of a MERGE and an append. Where such a
-        commit only removes whole files, Delta does not count the deleted rows.
+        With few keys this is one commit. A statement that names the keys needs half the jobs of a MERGE and an append.
 
         Args:
             rows: with all columns of the table; their keys may be others.

@@ -15,7 +15,7 @@ from jobs.runtime.locations import RUN_LOCK
 from tests.builders.records import record_line
 
 WRITING = [command for command in COMMANDS.values() if command.stages and command.name != "what-if"]
-"""``what-if --save`` writes too. It refuses groups that are not there before it waits, and this warehouse has none."""
+"""``what-if --save`` writes too. It refuses unknown groups before it waits, and this warehouse has none: it has a test of its own."""
 BUSY = 3
 
 
@@ -48,6 +48,14 @@ def test_nothing_writes_beside_a_run_or_verify(
             assert evenkeel(command.name, "--warehouse", published, *inputs) == BUSY, command.name
             lines = capsys.readouterr().err.splitlines()
             assert len(lines) == 1 and ("held by run first" in lines[0] or first == "verify"), command.name
+
+
+def test_results_of_scenarios_are_not_saved_beside_a_run(evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse"
+    shutil.copytree(demo_warehouse, warehouse)
+    with held_by("run", warehouse):
+        assert evenkeel("what-if", "alerts-range", "--add-members", "1", "--save", "--warehouse", warehouse) == BUSY
+    assert not (warehouse / "scenarios").exists()
 
 
 def test_beside_a_run_a_report_is_made_and_nothing_is_verified(evenkeel, published: Path, tmp_path: Path) -> None:
