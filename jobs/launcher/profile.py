@@ -142,6 +142,9 @@ def choose_profile(workload: Workload, conf_folder: str, forced: str, machine: M
     is_large = is_much and not workload.is_short
     name = forced or ("large" if is_large else "small")
     beneath, special = (_settings_of(f"{conf_folder}/{PROFILES[kind]}") for kind in ("small", name))
+    adds_little = is_large and not (forced or is_unknown) and bool(workload.inputs) and inputs.is_all and inputs.counted <= INPUT_LIMIT
+    if adds_little:
+        special = {**special, JAVA_OPTIONS: _first_compiler(beneath[JAVA_OPTIONS], special[JAVA_OPTIONS])}
     fitted = _fit({**beneath, **special}, machine, ENOUGH_BYTES if is_unknown else inputs.counted + (tables or 0))
     chosen = {key: own.settings.get(key, value) for key, value in fitted.items()}
     needed = {key: value for key, value in chosen.items() if own.replaces_file or value != beneath.get(key)}
@@ -152,7 +155,7 @@ def choose_profile(workload: Workload, conf_folder: str, forced: str, machine: M
         "tables elsewhere" if workload.warehouse is None else warehouse,
         _heap(chosen["spark.driver.memory"], machine),
     )
-    reason = f", as {PROFILE_VARIABLE} says" if forced else ""
+    reason = f", as {PROFILE_VARIABLE} says" if forced else " with the first compiler alone" if adds_little else ""
     return Profile(needed, f"settings for a {name} run{reason}: {', '.join(filter(None, facts))} (conf/{PROFILES[name]})")
 
 
@@ -174,6 +177,16 @@ def _fit(settings: Mapping[str, str], machine: Machine, counted: int) -> dict[st
     if machine.cores == 1:
         fitted[JAVA_OPTIONS] = settings[JAVA_OPTIONS].replace("UseParallelGC", "UseSerialGC")
     return fitted
+
+
+def _first_compiler(of_small: str, of_large: str) -> str:
+    """Return Java's options for a run that adds little to large tables: the compiler of a small run, the collector of a large one.
+
+    Most of such a run plans queries, which is code that runs once. With one more generation of 250 of 5,000 groups a run took 158 CPU s
+    with both compilers, and 130 with the first alone.
+    """
+    compiler = [option for option in of_small.split() if not option.endswith("GC")]
+    return " ".join([*compiler, *(option for option in of_large.split() if option.endswith("GC"))])
 
 
 def _heap(memory: str, machine: Machine) -> str:

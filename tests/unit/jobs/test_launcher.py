@@ -363,7 +363,6 @@ def test_a_warehouse_is_measured_by_its_newest_version(tmp_path: Path):
         (MB // 20, None, "small", None, "inputs of 0.0 MB, no tables yet"),
         (4 * MB, 32 * MB, "small", None, "inputs of 4.0 MB, tables of 32 MB"),
         (4 * MB + 1, None, "large", "8", "inputs of 4.0 MB, no tables yet"),
-        (1, 32 * MB + 1, "large", "8", "inputs of 0.0 MB, tables of 32 MB"),
         (31 * MB, 50 * MB, "large", "20", "inputs of 31 MB, tables of 50 MB"),
         (None, 60 * MB, "large", "15", "tables of 60 MB"),
         (None, MB, "small", None, "tables of 1.0 MB"),
@@ -383,6 +382,20 @@ def test_a_run_is_large_by_what_it_reads(
     assert (kind, found) == (chosen, f": {reason}, {heap}")
     large = read_settings((ROOT / "conf" / "spark-local-large.conf").read_text())
     assert settings == ({} if chosen == "small" else {**large, **({"spark.sql.shuffle.partitions": partitions} if partitions else {})})
+
+
+def test_a_run_that_adds_little_to_large_tables_uses_the_first_compiler_alone(tmp_path: Path):
+    write_table(tmp_path, "group_records", 32 * MB + 1)
+    little, more = (Workload((str(write(tmp_path / f"{size}.parquet", size)),), "", str(tmp_path)) for size in (4 * MB, 4 * MB + 1))
+    words, settings, reason = choose(little)
+    assert (words, reason.partition(":")[0]) == ("large", " with the first compiler alone")
+    options = settings.pop("spark.driver.defaultJavaOptions").split()
+    assert sorted(options) == ["-XX:+UseParallelGC", "-XX:ReservedCodeCacheSize=256m", "-XX:TieredStopAtLevel=1"]
+    usual = choose(more)[1]
+    assert usual.pop("spark.driver.defaultJavaOptions").count("Tier4") == 4
+    assert settings == usual
+    for both_compilers in (choose(little, "large"), choose(Workload((), "", str(tmp_path))), choose(little._replace(warehouse=None))):
+        assert "Tier4" in both_compilers[1]["spark.driver.defaultJavaOptions"]
 
 
 @pytest.mark.parametrize(("size", "kind"), [(40 * MB, "small"), (41 * MB, "large")])
