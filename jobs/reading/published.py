@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from jobs.runtime.contract import contract_version
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
@@ -80,7 +81,7 @@ class PublishedTables:
         """Return the columns that the table has; None of a table that the run did not know."""
         if table not in self.versions:
             return None
-        dataset = DeltaTable(self.folder / table, version=self.versions[table]).to_pyarrow_dataset()
+        dataset = _dataset_of(self.folder / table, DeltaTable(self.folder / table, version=self.versions[table]))
         known = [name for name in columns if name in dataset.schema.names]
         return dataset.to_table(columns=known, filter=_expression(wanted or {}, since))
 
@@ -104,13 +105,22 @@ def open_published(location: str) -> PublishedTables:
         runs = DeltaTable(folder / "runs")
         contract_version(name, "runs", f"delta.`{folder / 'runs'}`", runs.metadata().configuration)
         columns = ["run_id", "run_sequence", "finished_at", "table_versions"]
-        published = runs.to_pyarrow_dataset().to_table(columns=columns, filter=_expression({"status": [str(RunStatus.PUBLISHED)]}))
+        published = _dataset_of(folder / "runs", runs).to_table(columns=columns, filter=_expression({"status": [str(RunStatus.PUBLISHED)]}))
     except _READ_ERRORS as error:
         raise _damaged(folder, "runs", error) from error
     if not published.num_rows:
         raise NotAWarehouseError(f"warehouse {name}: nothing is published yet; run first")
     newest = max(published.to_pylist(), key=lambda row: (row["run_sequence"], row["finished_at"]))
     return PublishedTables(folder, newest["run_id"], dict(newest["table_versions"]))
+
+
+def _dataset_of(folder: Path, table: DeltaTable) -> ds.Dataset:
+    """Return a table's rows, read by pyarrow's own file system.
+
+    That of deltalake calls Python in pyarrow's threads. Where such a thread is still at it when Python ends, the process aborts: 1 of 16
+    on a busy machine, with exit code 134 after the answer was printed.
+    """
+    return table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(str(folder), LocalFileSystem()))
 
 
 def _expression(wanted: Filter, since: datetime | None = None) -> ds.Expression | None:
