@@ -22,8 +22,9 @@ from jobs.reading.stored import PartitionWeights, StoredGeneration
 from jobs.what_if.migration import Plan, plan_migration
 from tests.kafka.broker import Broker
 from tests.kafka.clients import Java
-from tests.kafka.conversions import NEW_PROTOCOL, TOPIC_SIZE, Coordinator, Library, OfJava, OfLibrdkafka, Snapshot, target
+from tests.kafka.conversions import TOPIC_SIZE, Coordinator, Snapshot, target
 from tests.kafka.groups import Groups, Owned
+from tests.kafka.libraries import NEW_PROTOCOL, Library, OfJava, OfLibrdkafka
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ def coordinator(broker: Broker) -> Iterator[Coordinator]:
 @pytest.fixture(scope="module")
 def librdkafka(broker: Broker) -> Iterator[OfLibrdkafka]:
     groups = Groups(broker.address)
-    yield OfLibrdkafka(groups)
+    yield OfLibrdkafka(groups, broker.address)
     groups.close()
 
 
