@@ -15,14 +15,13 @@ from pathlib import Path
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from tests.kafka.broker_jars import broker_jars
+from tests.kafka.broker_jars import jvm
 
 USERS = {"reader": "reader-secret", "stranger": "stranger-secret"}
 """Who may log in on the second listener, with their passwords; on the first one everybody may do everything."""
 RACK = "r1"
 LONGEST_START_S = 120.0
 LONGEST_STOP_S = 30.0
-JVM = ["java", "-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
 
 PROPERTIES = """\
 process.roles=broker,controller
@@ -61,6 +60,7 @@ class Broker:
         address: of the listener for everybody.
         login_address: of the listener for ``USERS``.
         log: the folder of the topics' own files.
+        server_log: the file with what it logs, coordinators of groups at INFO.
         admin: a client that may do everything.
     """
 
@@ -69,10 +69,11 @@ class Broker:
         plain, login, controller = _free_ports(3)
         self.address, self.login_address = f"127.0.0.1:{plain}", f"127.0.0.1:{login}"
         self.log = folder / "log"
+        self.server_log = folder / "server.log"
         self.admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self._jars = broker_jars()
+        self._jvm = jvm("warn")
         users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
         ports = {"plain": plain, "login": login, "controller": controller}
         (folder / "server.properties").write_text(PROPERTIES.format(**ports, users=users, log=self.log, rack=RACK))
@@ -87,11 +88,11 @@ class Broker:
             raise
 
     def _command(self, main: str, *arguments: str) -> list[str]:
-        return [*JVM, "-cp", f"{self._jars}/*", main, *arguments, str(self._folder / "server.properties")]
+        return [*self._jvm, main, *arguments, str(self._folder / "server.properties")]
 
     def start(self) -> None:
         """Start, and return when it answers, and leads every partition that it had before."""
-        with (self._folder / "broker.log").open("ab") as log:
+        with self.server_log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command("kafka.Kafka"), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
@@ -101,7 +102,7 @@ class Broker:
                 if self._answers():
                     return
             except KafkaException:
-                assert self._process.poll() is None, (self._folder / "broker.log").read_text()[-3000:]
+                assert self._process.poll() is None, self.server_log.read_text()[-3000:]
             assert time.monotonic() < deadline, f"no broker within {LONGEST_START_S:.0f} s"
 
     def _answers(self) -> bool:

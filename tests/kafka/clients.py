@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
-from tests.kafka.broker_jars import broker_jars
+from tests.kafka.broker_jars import jvm
 from tests.kafka.groups import LONGEST_REBALANCE_S, PARTITION_COUNT, TOPIC, Owned
 
 CALM_S = 1.5
@@ -72,12 +72,9 @@ class Java:
     """Kafka's own client, all members in one JVM."""
 
     def __init__(self, address: str) -> None:
-        jars, source = f"{broker_jars()}/*", Path(__file__).parent / "Members.java"
-        options = ["-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-        self._address, self._witnesses = address, dict[str, Witness]()
-        self._process = subprocess.Popen(
-            ["java", *options, "-cp", jars, str(source)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
+        command = [*jvm("error"), str(Path(__file__).parent / "Members.java")]
+        self.address, self._witnesses = address, dict[str, Witness]()
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self._listener = threading.Thread(target=self._listen)
         self._listener.start()
 
@@ -100,13 +97,38 @@ class Java:
         """Add a member that subscribes to the topics; of a share group with the order ``share``."""
         name, witness = f"m{len(self._witnesses)}", Witness(group_id)
         self._witnesses[name] = witness
-        given = {"bootstrap.servers": self._address, "group.id": group_id, **properties}
+        given = {"bootstrap.servers": self.address, "group.id": group_id, **properties}
         self._order(order, name, ",".join(topics), *(f"{key}={value}" for key, value in given.items()))
         return witness
 
     def leave(self, witness: Witness) -> None:
         """Have a member close; it goes on by itself."""
-        self._order("leave", next(name for name, one in self._witnesses.items() if one is witness))
+        self._order("leave", self._name_of(witness))
+
+    def unsubscribe(self, witness: Witness) -> None:
+        """Have a member unsubscribe from everything, and stay open."""
+        self._order("unsubscribe", self._name_of(witness))
+
+    def stall(self, witness: Witness) -> None:
+        """Have a member poll no more."""
+        self._order("stall", self._name_of(witness))
+
+    def enforce(self, witness: Witness, reason: str) -> None:
+        """Have a member ask for a rebalance; the consumer protocol has no such request."""
+        self._order("enforce", self._name_of(witness), reason)
+
+    def remove(self, group_id: str, group_instance_id: str, reason: str) -> None:
+        """Have an admin remove a static member: an admin of Kafka's own client names no others."""
+        self._order("remove", self.address, group_id, group_instance_id, reason)
+
+    def _name_of(self, witness: Witness) -> str:
+        return next(name for name, one in self._witnesses.items() if one is witness)
+
+    def kill(self) -> None:
+        """End the JVM as ``kill -9`` does."""
+        self._process.kill()
+        self._process.wait()
+        self._listener.join()
 
     def close(self) -> None:
         """End all members."""
@@ -116,22 +138,31 @@ class Java:
         self._listener.join()
 
 
+@dataclass
+class _Orders:
+    """What a member has been ordered to do."""
+
+    leaves: threading.Event = field(default_factory=threading.Event)
+    stalls: threading.Event = field(default_factory=threading.Event)
+    unsubscribes: threading.Event = field(default_factory=threading.Event)
+
+
 class KafkaPython:
     """kafka-python, a thread a member."""
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._living: dict[int, tuple[threading.Event, threading.Thread]] = {}
+        self._living: dict[int, tuple[_Orders, threading.Thread]] = {}
 
-    def join(self, group_id: str, properties: dict[str, Any]) -> Witness:
-        """Add a member that subscribes to the topic."""
-        witness, leaving = Witness(group_id), threading.Event()
-        thread = threading.Thread(target=self._live, args=(witness, leaving, properties))
-        self._living[id(witness)] = leaving, thread
+    def join(self, group_id: str, properties: dict[str, Any], topics: Iterable[str] = (TOPIC,)) -> Witness:
+        """Add a member that subscribes to the topics."""
+        witness, orders = Witness(group_id), _Orders()
+        thread = threading.Thread(target=self._live, args=(witness, orders, properties, list(topics)))
+        self._living[id(witness)] = orders, thread
         thread.start()
         return witness
 
-    def _live(self, witness: Witness, leaving: threading.Event, properties: dict[str, Any]) -> None:
+    def _live(self, witness: Witness, orders: _Orders, properties: dict[str, Any], topics: list[str]) -> None:
         consumer = KafkaConsumer(
             bootstrap_servers=self._address,
             group_id=witness.group_id,
@@ -151,20 +182,31 @@ class KafkaPython:
             def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
                 witness.gives((partition.topic, partition.partition) for partition in revoked)
 
-        consumer.subscribe([TOPIC], listener=Listener())
-        while not leaving.is_set():
+        consumer.subscribe(topics, listener=Listener())
+        while not (orders.leaves.is_set() or orders.stalls.is_set() or orders.unsubscribes.is_set()):
             consumer.poll(timeout_ms=50)
+        if orders.unsubscribes.is_set():
+            consumer.unsubscribe()
+        orders.leaves.wait()
         consumer.close()
 
     def leave(self, witness: Witness) -> None:
         """Have a member close, and return when it has."""
-        leaving, thread = self._living.pop(id(witness))
-        leaving.set()
+        orders, thread = self._living.pop(id(witness))
+        orders.leaves.set()
         thread.join(LONGEST_REBALANCE_S)
+
+    def unsubscribe(self, witness: Witness) -> None:
+        """Have a member unsubscribe from everything, and stay open."""
+        self._living[id(witness)][0].unsubscribes.set()
+
+    def stall(self, witness: Witness) -> None:
+        """Have a member poll no more."""
+        self._living[id(witness)][0].stalls.set()
 
     def close(self) -> None:
         """End all members."""
-        for leaving, _ in self._living.values():
-            leaving.set()
+        for orders, _ in self._living.values():
+            orders.leaves.set()
         for _, thread in self._living.values():
             thread.join(LONGEST_REBALANCE_S)

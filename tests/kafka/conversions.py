@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import NewPartitions
@@ -18,60 +18,13 @@ from jobs.reading.stored import Client, StoredGeneration
 from schemas.wire.keys import OFFSETS_TOPIC, RECORD_TYPES
 from tests.builders.stored_groups import stored_group
 from tests.kafka.broker import Broker
-from tests.kafka.clients import SESSION, Java
-from tests.kafka.groups import LONGEST_REBALANCE_S, Groups, Owned
+from tests.kafka.groups import LONGEST_REBALANCE_S, Owned
+from tests.kafka.libraries import Library
 
 TOPIC_SIZE = 3
-NEW_PROTOCOL = {"group.protocol": "consumer"}
 
 Snapshot = dict[str, Any]
 Found = TypeVar("Found")
-
-
-class Library(Protocol):
-    """A client library."""
-
-    def join(self, group_id: str, topics: Sequence[str], client_id: str, properties: dict[str, str]) -> Any:
-        """Add a member: a classic one with ``range`` if the properties have no protocol."""
-
-    def leave(self, member: Any) -> None:
-        """Have a member close. A static one stays in the group."""
-
-    def poll(self) -> None:
-        """Give all members a moment."""
-
-
-class OfJava:
-    """Members of Kafka's own client. They run by themselves."""
-
-    def __init__(self, client: Java) -> None:
-        self._client = client
-        self.leave = client.leave
-
-    def join(self, group_id: str, topics: Sequence[str], client_id: str, properties: dict[str, str]) -> Any:
-        """Add a member."""
-        classic = {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor", **SESSION}
-        given = {"client.id": client_id, **({} if "group.protocol" in properties else classic), **properties}
-        return self._client.join(group_id, given, topics=topics)
-
-    def poll(self) -> None:
-        """Let a moment pass."""
-        time.sleep(0.02)
-
-
-class OfLibrdkafka:
-    """Members of librdkafka. One that nobody polls does not join again."""
-
-    def __init__(self, groups: Groups) -> None:
-        self._groups = groups
-        self.leave, self.poll = groups.leave, groups.poll
-
-    def join(self, group_id: str, topics: Sequence[str], client_id: str, properties: dict[str, str]) -> Any:
-        """Add a member."""
-        classic = {"partition.assignment.strategy": "range"}
-        given = {"client.id": client_id, **({} if "group.protocol" in properties else classic), **properties}
-        protocol = given.pop("group.protocol", "classic")
-        return self._groups.join(group_id, protocol=protocol, topics=topics, **{key.replace(".", "_"): given[key] for key in given})
 
 
 class Coordinator:
@@ -148,6 +101,11 @@ class Coordinator:
         """Return what is written by now of a group of the consumer protocol: a snapshot for each target, and each that passes on."""
         self._read()
         return list(fold(group_id, self._records[group_id], self._topic_names))
+
+    def snapshots(self, group_id: str) -> list[Snapshot]:
+        """Return what is written by now of a group that has had one protocol only."""
+        self._read()
+        return self._classic[group_id] + self.converted(group_id)
 
     def wait_for(self, found: Callable[[], Found | None], poll: Callable[[], object]) -> Found:
         """Return what is there once records are read; members are polled until then."""

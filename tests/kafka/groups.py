@@ -23,6 +23,7 @@ class Member:
         member_ids: each id that it has had while it owned something.
         owned: what it owns by now, as its callbacks told.
         owned_sets: what it owned after each callback that gave it something.
+        errors: what its polls returned instead of records.
     """
 
     consumer: Consumer
@@ -30,6 +31,7 @@ class Member:
     member_ids: set[str] = field(default_factory=set)
     owned: Owned = frozenset()
     owned_sets: list[Owned] = field(default_factory=list)
+    errors: list[KafkaError] = field(default_factory=list)
 
     def assigned(self, partitions: Iterable[TopicPartition], *, adds: bool) -> None:
         """Take what a callback tells; ``adds`` with cooperative and KIP-848 groups."""
@@ -50,6 +52,7 @@ class Groups:
         self._address = address
         self._group_ids: set[str] = set()
         self.members: list[Member] = []
+        self._stalled: list[Member] = []
 
     def join(self, group_id: str, *, protocol: str = "classic", topics: Iterable[str] = (TOPIC,), **properties: str) -> Member:
         """Add a member that subscribes to the topics; ``properties`` with underscores for dots."""
@@ -76,6 +79,15 @@ class Groups:
         member.consumer.close()
         self.members.remove(member)
 
+    def unsubscribe(self, member: Member) -> None:
+        """Have a member unsubscribe from everything: it leaves its group, and is polled on."""
+        member.consumer.unsubscribe()
+
+    def stall(self, member: Member) -> None:
+        """Poll a member no more."""
+        self.members.remove(member)
+        self._stalled.append(member)
+
     def of(self, group_id: str) -> list[Member]:
         """Return the members that a group has by now."""
         return [member for member in self.members if member.group_id == group_id]
@@ -99,19 +111,28 @@ class Groups:
     def poll(self) -> None:
         """Let every member go on for a moment; errors of connections are for the client to get over."""
         for member in self.members:
-            member.consumer.poll(0.02)
+            message = member.consumer.poll(0.02)
+            error = None if message is None else message.error()
+            if error is not None:
+                member.errors.append(error)
 
     def close(self) -> None:
-        """End all members, and return when the broker has seen them go, static ones by their timeouts: it writes nothing of them then."""
-        while self.members:
-            self.leave(self.members[-1])
-        admin, deadline = AdminClient({"bootstrap.servers": self._address, "log_level": 0}), time.monotonic() + LONGEST_REBALANCE_S
-        while True:
-            states = {answer.result().state for answer in admin.describe_consumer_groups(sorted(self._group_ids)).values()}
-            if states <= {ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD}:
-                return
-            assert time.monotonic() < deadline, states
-            time.sleep(0.2)
+        """End all members, and return when the broker has seen them go."""
+        for member in (*self._stalled, *reversed(self.members)):
+            member.consumer.close()
+        self.members.clear()
+        wait_until_empty(self._address, self._group_ids)
+
+
+def wait_until_empty(address: str, group_ids: Iterable[str]) -> None:
+    """Wait until the broker has seen the members of groups go, static ones by their timeouts: it writes nothing of them then."""
+    admin, deadline = AdminClient({"bootstrap.servers": address, "log_level": 0}), time.monotonic() + LONGEST_REBALANCE_S
+    while True:
+        states = {answer.result().state for answer in admin.describe_consumer_groups(sorted(group_ids)).values()}
+        if states <= {ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD}:
+            return
+        assert time.monotonic() < deadline, states
+        time.sleep(0.2)
 
 
 class Transactions:
