@@ -6,6 +6,7 @@
 set -Eeuo pipefail
 # A failure before Spark starts is a failure of the environment, with exit code 2.
 trap 'exit 2' ERR
+trap 'printf "evenkeel: interrupted; the tables are as before\n" >&2; exit 130' INT
 
 # Prints the usage: the docstring at the head of the launcher. Needs no Python.
 usage() {

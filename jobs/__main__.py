@@ -1,9 +1,14 @@
+"""The pipeline: one file a stage, each a frame -> frame story."""
+
 import os
 import sys
 
-from jobs.cli import console_main
 from jobs.launcher.command_line import decode, decode_arguments
-from jobs.launcher.start import FOLDER_VARIABLE
+from jobs.launcher.start import FOLDER_VARIABLE, take_over
+
+take_over(os.environ)
+# Imported late, since an interrupt during this import has to end in one line, too.
+from jobs.cli import console_main  # noqa: E402
 
 # The launcher starts Spark, and so this process, in another folder. The variable is removed, so that child processes do not use it.
 folder = os.environ.pop(FOLDER_VARIABLE, None)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import io
 import logging
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import assignors
@@ -21,9 +18,11 @@ import jobs
 import schemas
 from jobs.brokers.client_properties import read_client_properties
 from jobs.collect.options import CollectOptions
+from jobs.launcher.messages import INTERRUPTED
 from jobs.launcher.workload import Workload
 from jobs.options import AssignOptions, Command, LandOptions, MaintainOptions, PageOptions, parse
-from jobs.runtime.errors import EvenkeelError, PlatformError, UsageError
+from jobs.runtime.errors import EvenkeelError, InterruptedRunError, PlatformError, UsageError
+from jobs.runtime.interruption import Interruption
 from jobs.runtime.locations import local_folder, on_one_line
 from jobs.runtime.log_format import logs_json, set_up_logging
 from jobs.runtime.output_files import check_new_file, check_outputs
@@ -72,51 +71,70 @@ def _check_packages() -> None:
         )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: Sequence[str] | None = None, interruption: Interruption | None = None) -> None:
     """Run one command.
+
+    Args:
+        argv: None for the arguments of the process.
+        interruption: of this process; None where somebody else handles its signals.
 
     Raises:
         EvenkeelError: with ``exit_code``; mistakes of users and failures of machines raise nothing else.
     """
+    interruption = interruption or Interruption()
     set_up_logging("text")
     command, options, renamed = parse(argv)
     set_up_logging(options.log_format)
     for line in renamed:
         logger.warning("%s", line)
-    with _ending(command.name) as facts:
+    with _ending(command.name, interruption) as facts:
         _check_packages()
         if isinstance(options, CollectOptions):
             summary: str | None = _collect(options)
         elif isinstance(options, WhatIfOptions) and not options.save:
             summary = _what_if(options)
         else:
-            summary = _run(command, options, facts)
+            summary = _run(command, options, facts, interruption)
         if summary is not None:
             print(summary, flush=True)
 
 
 @contextmanager
-def _ending(command: str) -> Iterator[dict[str, Any]]:
-    """Log the result of a command as the last line of a JSON log; yields a dictionary for further facts."""
+def _ending(command: str, interruption: Interruption) -> Iterator[dict[str, Any]]:
+    """Log the result of a command as the last line of a JSON log; yields a dictionary for further facts.
+
+    Raises:
+        InterruptedRunError: the block was interrupted.
+    """
     facts: dict[str, Any] = {}
     started = time.monotonic()
-    ended: dict[str, int | str] = {"exit_code": 1}
-    try:
-        yield facts
-        ended = {"exit_code": 0}
-    except EvenkeelError as error:
-        ended = {"exit_code": error.exit_code, "error": str(error)}
-        raise
-    except BaseException as error:
-        ended["error"] = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
-        raise
-    finally:
+
+    def log(**ended: int | str) -> None:
         if logs_json():
             summary = {"event": "end", "command": command, **ended, "seconds": round(time.monotonic() - started, 3), **facts}
             logger.log(logging.ERROR if ended["exit_code"] else logging.INFO, "%s ended", command, extra={"facts": summary})
 
+    def end_at_limit() -> None:
+        log(exit_code=INTERRUPTED, error=interruption.text)
+        _tell(interruption.text)
 
-def _run(command: Command, options: WarehouseOptions, facts: dict[str, Any]) -> str | None:
+    interruption.at_limit = end_at_limit
+    try:
+        yield facts
+    except KeyboardInterrupt:
+        log(exit_code=INTERRUPTED, error=interruption.text)
+        raise InterruptedRunError(interruption.text) from None
+    except EvenkeelError as error:
+        log(exit_code=error.exit_code, error=str(error))
+        raise
+    except BaseException as error:
+        log(exit_code=1, error=f"{type(error).__name__}: {error}")
+        raise
+    else:
+        log(exit_code=0)
+
+
+def _run(command: Command, options: WarehouseOptions, facts: dict[str, Any], interruption: Interruption) -> str | None:
     """Run a command that works on a warehouse; return the text that it prints at its end.
 
     Args:
@@ -137,7 +155,7 @@ def _run(command: Command, options: WarehouseOptions, facts: dict[str, Any]) -> 
         named = (options.config, landing.client_properties, *settings.inputs)
         read = [Path(name) for name in named if name is not None] + [Path(capture.path) for capture in captures]
         check_outputs(settings, read, overwrite=PageOptions.of(options).overwrite)
-    summary = _execute(command, options, settings, folder, captures, lambda: datetime.now(timezone.utc), facts)
+    summary = _execute(command, options, settings, folder, captures, lambda: datetime.now(timezone.utc), facts, interruption)
     if summary is not None and command.makes_report:
         facts["report"] = summary.rsplit("\n", 1)[-1]
     return summary
@@ -220,6 +238,7 @@ def _execute(
     captures: tuple[Capture, ...],
     now: Callable[[], datetime],
     facts: dict[str, Any],
+    interruption: Interruption,
 ) -> str | None:
     """Open a session and run; Spark is imported only here, so that wrong usage or an unreachable cluster is reported at once."""
     live = _connect(LandOptions.of(options), now)
@@ -229,7 +248,7 @@ def _execute(
 
     started, named = now(), RunNameOptions.of(options)
     run_id = named.run_id or started.strftime("%Y%m%dT%H%M%S.%fZ")
-    request = Request(command, options, settings, folder, run_id, named.as_of or started, now, captures, live, facts)
+    request = Request(command, options, settings, folder, run_id, named.as_of or started, now, captures, live, facts, interruption)
     jars = os.environ.get("EVENKEEL_JARS")
     warehouse = local_folder(settings.warehouse)
     workload = Workload(
@@ -238,61 +257,31 @@ def _execute(
         None if warehouse is None else str(warehouse),
         command.is_short,
     )
-    spark = open_session(folder, Path(jars) if jars else None, workload)
+    spark = open_session(folder, Path(jars) if jars else None, workload, interruption)
     return execute(spark, request)
-
-
-def _restore_stderr() -> None:
-    """Write to the launcher's own stderr again: spark-submit merges the stderr of a Python driver into its stdout."""
-    path = os.environ.get("EVENKEEL_STDERR")
-    if path:
-        os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), 2)
 
 
 def _tell(*lines: str) -> None:
     """Print why a command ended, unless the last line of its JSON log has it."""
     if not logs_json():
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr)  # the name of the stage in progress
         for line in lines:
             print(f"evenkeel: {on_one_line(line)}", file=sys.stderr)
 
 
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP interrupt the block as Ctrl-C does, so that a run restores its tables."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        handler = signal.getsignal(signal.SIGINT)  # the present one: Spark's ends its jobs, and a run has its own for its last commit
-        if callable(handler):
-            handler(number, frame)
-        else:
-            raise KeyboardInterrupt
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]  # nohup ignores SIGHUP
-    for number in taken:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number in taken:
-            signal.signal(number, before[number])
-
-
 def console_main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; each error is one line on stderr."""
-    _restore_stderr()
     if isinstance(sys.stdout, io.TextIOWrapper):  # not every terminal can show every group name
         sys.stdout.reconfigure(errors="backslashreplace")
+    interruption = Interruption()
     try:
-        with _ended_by_signals():
-            main(argv)
+        with interruption.handled():
+            main(argv, interruption)
     except EvenkeelError as error:
         _tell(*str(error).split("\n"))  # one line for each mistake
         return error.exit_code
     except KeyboardInterrupt:
-        _tell("interrupted")
-        return 1
+        _tell(interruption.text)
+        return INTERRUPTED
     return 0

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from jobs.decoders.captures import Capture, fingerprint
 from jobs.options import AssignOptions, Command, MaintainOptions, StageOptions
 from jobs.runtime.installation import evenkeel_version
+from jobs.runtime.interruption import Interruption
 from jobs.runtime.jvm import jvm_versions
 from jobs.runtime.run_options import WarehouseOptions
 from jobs.storage.warehouse import Warehouse
@@ -239,6 +240,7 @@ class Request:
         now: returns the present time; used only for the run's own start and end.
         live: a cluster that is an input too; None without one.
         facts: results of the run, filled in as they become known, for programs that read the log.
+        interruption: what is true of the tables if the command is interrupted now.
     """
 
     command: Command
@@ -251,6 +253,7 @@ class Request:
     captures: tuple[Capture, ...] = ()
     live: LiveInput | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    interruption: Interruption = field(default_factory=Interruption)
 
 
 def software_versions(spark: SparkSession) -> dict[str, str]:

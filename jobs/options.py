@@ -18,7 +18,7 @@ from schemas.vocabulary import Severity, Source
 
 EPILOG = """\
 exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment (nothing written); 3 another run holds the warehouse;
-4 a gate failed, or a run id was reused with other input or settings.
+4 a gate failed, or a run id was reused with other input or settings; 130 interrupted.
 An option overrides the settings file, which overrides the default. A warehouse with a slash is a path; a.b or a.b.c is a catalog schema."""
 _MAINTAIN = """
 
@@ -42,7 +42,8 @@ docs/recovery.md has a section for each code word. The last line counts what was
 
 It reads every byte of the tables. No run can start meanwhile. If a run is in progress, it waits as long as --wait says."""
 _VERIFY_EPILOG = """\
-exit codes: 0 sound; 1 damage found; 2 no warehouse, or wrong usage; 3 a run holds the warehouse.
+exit codes: 0 sound; 1 damage found; 2 no warehouse, or wrong usage; 3 a run holds the warehouse;
+130 interrupted.
 A warehouse with a slash is a path; a.b or a.b.c is a catalog schema."""
 
 

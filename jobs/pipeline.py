@@ -47,6 +47,7 @@ from jobs.runtime.errors import (
     WarehouseExchangedError,
     explain,
 )
+from jobs.runtime.interruption import TableState
 from jobs.runtime.jvm import SPARK_ERRORS, STORAGE_ERRORS
 from jobs.storage import migrations
 from jobs.storage.holding import exclusive_warehouse
@@ -106,6 +107,7 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
             # Checked first: only a run that adds a row to ``runs`` restores tables after another run, and migrates them.
             before = warehouse.run_named(request.run_id) if warehouse.exists() else None
             if before is None:
+                request.interruption.tables = TableState.UNPUBLISHED
                 _open(warehouse, _optional_tables(request))
         return _run(warehouse, request, started_at, check_hold) if before is None else _repeat(warehouse, request, before)
 
@@ -240,6 +242,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         check_hold()
         with _uninterrupted():
             _close(context, request, row, RunStatus.PUBLISHED, versions, results)
+            request.interruption.tables = TableState.PUBLISHED
         request.facts["input_counts"] = {name: count for name, count in context.input_counts.items() if "." not in name}
     except BaseException as error:
         _undo(context, request, row, error, check_hold)
@@ -324,16 +327,19 @@ def _undo(context: RunContext, request: Request, row: dict[str, Any], error: Bas
         check_hold()
         if warehouse.run_named(request.run_id) is not None:
             logger.info("run %s was published before it was interrupted", request.run_id)
+            request.interruption.tables = TableState.PUBLISHED
             return
         versions = warehouse.recover()
         warehouse.rows_written.clear()
         undone = replace(context, state=context.before, output_counts={}, files=(), file_counts={})
         _close(undone, request, row, status, versions, [])
+        request.interruption.tables = TableState.AS_BEFORE
         warehouse.clear_staging()
     except WarehouseExchangedError as exchanged:
         raise exchanged from error
     except Exception as failure:  # the first error is the one that counts
-        logger.error("the tables could not be restored (%s); the next run will restore them", explain(failure))
+        if not isinstance(error, KeyboardInterrupt):  # else its own line says so
+            logger.error("the tables could not be restored (%s); the next run will restore them", explain(failure))
 
 
 @contextmanager

@@ -45,9 +45,9 @@ TABLES = (
 # All are updated together, when a run publishes. Other DAGs name them: schedule=[Asset("evenkeel/findings")].
 ASSETS = {table: Asset(f"evenkeel/{table}") for table in TABLES}
 
-# Wrong usage, and a gate: another try would end in the same way. After a failure (1), or if another run held the warehouse (3), it may
-# succeed.
-FINAL_EXIT_CODES = (2, 4)
+# Wrong usage, and a gate: another try would end in the same way. An interrupt (130): somebody wants it to end. After a failure (1), or if
+# another run held the warehouse (3), another try may succeed.
+FINAL_EXIT_CODES = (2, 4, 130)
 
 
 def arguments(command: str, params: dict, run_id: str) -> list[str]:

@@ -27,7 +27,8 @@ from its end. With --follow, Ctrl-C or SIGTERM saves what was read; a second sig
 
 EPILOG = """\
 exit codes: 0 done, or --follow was ended; 1 ended early, everything read until then is saved; 2 wrong usage, no connection,
-no right to read the topic or to see a group, or a folder that cannot be written or belongs to another cluster."""
+no right to read the topic or to see a group, or a folder that cannot be written or belongs to another cluster;
+130 interrupted, everything read until then is saved."""
 
 LIVE_EXPLANATION = """
 

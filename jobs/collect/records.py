@@ -20,7 +20,7 @@ from jobs.brokers.records import Reader
 from jobs.collect.folder import CaptureFolder
 from jobs.collect.options import CollectOptions
 from jobs.collect.session import ANOTHER_FOLDER, MetadataSnapshots, StopSignal, check_cluster, files_in_words, naming_the_folder
-from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError, TopicForbiddenError
+from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError, InterruptedRunError, TopicForbiddenError
 from jobs.runtime.locations import masked
 from schemas.positions import Positions
 from schemas.wire.keys import OFFSETS_TOPIC
@@ -106,7 +106,7 @@ class RecordCollection:
         finally:
             self._progress.clear()
         if ending.is_asked and not self._options.follow:
-            raise CollectionBrokenError(f"interrupted; {self._saved()}")
+            raise InterruptedRunError(f"interrupted; {self._saved()}")
 
     def _take(self) -> None:
         batch, moment = self._reader.next_batch(), time.monotonic()

@@ -27,7 +27,8 @@ EVENKEEL_PROFILE=small or large decides instead.
   --setup [EXTRA...]   make .venv, also with these extras of setup.cfg (test), and fetch the jars; start nothing
   --help               this text
 
-Exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment; 3 another run holds the warehouse; 4 a gate failed.
+Exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment; 3 another run holds the warehouse; 4 a gate failed;
+130 interrupted.
 """
 
 # The docstring is the usage text; spark-submit.sh prints it even without Python. That script starts this package with any Python 3 and
@@ -61,7 +62,7 @@ from .checks import (
 from .command_line import CommandLine, choose_way, parse
 from .environment import choose_locale, clean_environment, resolve_paths
 from .making import Setup
-from .messages import EXIT_CODE, Refusal, say
+from .messages import EXIT_CODE, INTERRUPTED, TABLES_AS_BEFORE, Refusal, say
 from .profile import PROFILE_VARIABLE, choose_profile, find_machine, own_settings
 from .start import Start, become, cluster_start, local_start, python_start
 from .workload import find_workload
@@ -112,9 +113,8 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: the Python that the script found, the caller's LC_CTYPE, and the caller's arguments.
     """
-    # Ctrl-C ends the launcher and the processes that it has started, as it does with a shell.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # A script that starts a call with & makes it ignore SIGINT; who sends that signal all the same means it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     python, locale, *words = arguments
     os.environ.pop("LC_CTYPE", None)
     if locale:
@@ -138,6 +138,9 @@ def main(arguments: Sequence[str]) -> int:
                 say(start.notice)
             become(start)
         return 0
+    except KeyboardInterrupt:
+        say(f"interrupted; {TABLES_AS_BEFORE}")
+        return INTERRUPTED
     except Refusal as refusal:
         say(str(refusal))
     except OSError as error:

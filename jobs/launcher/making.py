@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .checkout import Jar, Spark, explain_failure, ivy_module, ivy_settings, read_jars, read_lock, requirements, select_packages
 from .checks import check_packages, find_spark, run
 from .messages import Refusal, say, unwritable
 
+if TYPE_CHECKING:
+    import subprocess
+
 DEFAULT_EXTRAS = ("spark", "quality", "report", "kafka", "reading")
 """Extras in .venv, besides the dependencies of every installation."""
 PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes")
-PROGRESS_SECONDS = 60.0
+PROGRESS_SECONDS = 10.0
+"""How often a long setup says that it still works."""
+END_SECONDS = 2.0
+"""How long an interrupted program of the setup may take to end by itself."""
 
 
 class PipCall(NamedTuple):
@@ -293,7 +298,11 @@ class Setup:
             process = subprocess.Popen(
                 command, cwd=folder, env=self.environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(self._lock,)
             )
-            code = wait_for_end(process.wait, what, sys.stderr is not None and sys.stderr.isatty())
+            try:
+                code = wait_for_end(process.wait, what)
+            except KeyboardInterrupt:
+                end(process)
+                raise
         if code:
             with open(log, encoding="utf-8", errors="replace") as file:
                 cause = explain_failure(file.read(), remedy, _is_full(log))
@@ -313,13 +322,24 @@ def check_jar(path: str, jar: Jar) -> None:
         raise Refusal(f"checking Delta's jars failed: {jar.file_name} has SHA-256 {found}, expected {jar.sha256}; {remedy}")
 
 
-def wait_for_end(wait: Callable[[float], int], what: str, is_terminal: bool, progress_seconds: float = PROGRESS_SECONDS) -> int:
-    """Return the exit code of a process; on a terminal, report regularly that it still works.
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a program of the setup: by asking it, then by force."""
+    import subprocess
+
+    process.terminate()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def wait_for_end(wait: Callable[[float], int], what: str, progress_seconds: float = PROGRESS_SECONDS) -> int:
+    """Return the exit code of a process; report regularly that it still works.
 
     Args:
         wait: returns the exit code, or raises ``subprocess.TimeoutExpired`` after so many seconds.
         what: names the work.
-        is_terminal: whether to report.
         progress_seconds: between two lines.
     """
     import subprocess
@@ -330,8 +350,7 @@ def wait_for_end(wait: Callable[[float], int], what: str, is_terminal: bool, pro
         try:
             return wait(progress_seconds)
         except subprocess.TimeoutExpired:
-            if is_terminal:
-                say(f"still {what} ({time.monotonic() - started:.0f} s)")
+            say(f"still {what} ({time.monotonic() - started:.0f} s)")
 
 
 def _is_full(log: str) -> bool:

@@ -7,6 +7,10 @@ import sys
 
 EXIT_CODE = 2
 """Exit code of every failure before Spark starts."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as of a shell."""
+TABLES_AS_BEFORE = "the tables are as before"
+"""What an interrupted call says of the tables if it has written none."""
 
 
 class Refusal(Exception):

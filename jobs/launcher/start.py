@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import NamedTuple
 
 from .archive import zip_path
 from .checkout import Jar, Spark
 from .command_line import CommandLine, encode, encode_arguments
-from .messages import EXIT_CODE
+from .messages import EXIT_CODE, INTERRUPTED, TABLES_AS_BEFORE
 from .profile import PROFILES, Profile
 from .workload import option_values
 
 FOLDER_VARIABLE = "EVENKEEL_FOLDER"
 """The variable with the caller's current folder for the driver, encoded, since Spark runs in another folder."""
-VECTOR_NOTICE = "WARNING: Using incubator modules: jdk.incubator.vector"
+VECTOR_NOTICE = b"WARNING: Using incubator modules: jdk.incubator.vector"
 """The JVM's notice about its vector module, which every start of Spark 4 prints and no option stops."""
 STDERR = 8
 """The descriptor of the caller's own stderr while that of spark-submit is filtered."""
+WATCHER_VARIABLE = "EVENKEEL_WATCHER"
+"""The variable with the process id of the watcher of stderr, which the driver signals when it runs."""
+NOTHING_WRITTEN = f"evenkeel: interrupted; {TABLES_AS_BEFORE}\n".encode()
+LONGEST_END_SECONDS = 12
+"""How long a JVM may take to end after an interrupt."""
+MOST_DESCRIPTORS = 1024
 NOTICE_VARIABLE = "EVENKEEL_NOTICE"
 """The variable with the line on settings for a driver whose log is JSON, so that the line is in that log."""
 
@@ -182,7 +188,7 @@ def become(start: Start) -> None:
         path = stderr_path(os.getpid(), os.isatty(STDERR))
         if path is not None:
             environ["EVENKEEL_STDERR"] = path
-        _filter_stderr(environ)
+        environ[WATCHER_VARIABLE] = str(_watch_stderr())
     if start.folder:
         os.chdir(start.folder)
     # Python ignores both signals, and the next program would inherit that.
@@ -191,22 +197,95 @@ def become(start: Start) -> None:
     os.execvpe(start.argv[0], start.argv, environ)
 
 
-def _filter_stderr(environ: Mapping[str, str]) -> None:
-    """Put grep between stderr and the caller's: it ends after the last process that writes there, and ignores Ctrl-C."""
-    readable, writable = os.pipe()
-    interrupts = (signal.SIGINT, signal.SIGQUIT)
-    # Blocked until the child ignores them: it may start later than the program whose last message it has to pass on.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, interrupts)
-    if os.fork() == 0:
+def take_over(environ: MutableMapping[str, str]) -> None:
+    """Make the driver's Python write to the caller's stderr again, and say itself what an interrupt leaves.
+
+    Until the command runs, that is that the tables are as before.
+
+    Args:
+        environ: its variables for the driver are removed, so that child processes do not use them.
+    """
+    path, watcher = environ.pop("EVENKEEL_STDERR", ""), environ.pop(WATCHER_VARIABLE, "")
+    if path:
+        os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), 2)
+    signal.signal(signal.SIGINT, lambda number, frame: _end_at_once(2))
+    if watcher:
         try:
-            for name in interrupts:
-                signal.signal(name, signal.SIG_IGN)
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            os.kill(int(watcher), signal.SIGUSR1)
+        except OSError:  # it has ended
+            pass
+
+
+def _end_at_once(stderr: int) -> None:
+    os.write(stderr, NOTHING_WRITTEN)
+    os._exit(INTERRUPTED)
+
+
+def _watch_stderr() -> int:
+    """Put a watcher between stderr and the caller's; return its process id. It ends after the last process that writes there."""
+    readable, writable = os.pipe()
+    signals = (signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1)
+    # Blocked until the child handles them: it may start later than the program whose last message it has to pass on.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    started = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
             os.dup2(readable, 0)
             os.dup2(STDERR, 1)
-            os.execvpe("grep", ("grep", "--line-buffered", "-vF", VECTOR_NOTICE), environ)
+            os.dup2(STDERR, 2)
+            # Else it would keep the lock of the setup, and the other end of its own pipe.
+            os.closerange(3, MOST_DESCRIPTORS)
+            _Watcher(started).run(before)
         finally:
             os._exit(EXIT_CODE)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os.dup2(writable, 2)
+    os.close(readable)
+    os.close(writable)
+    return child
+
+
+class _Watcher:
+    """Passes on what Spark writes to stderr, without the JVM's notice.
+
+    Before the driver's Python runs, it says what an interrupt leaves. After an interrupt it drops all lines that are not Evenkeel's: the
+    stack traces of an interrupted JVM.
+    """
+
+    def __init__(self, jvm: int) -> None:
+        """Handle no signal yet.
+
+        Args:
+            jvm: the process that it watches, its parent.
+        """
+        self._jvm = jvm
+        self._has_driver = self._is_interrupted = False
+
+    def run(self, mask: Iterable[int]) -> None:
+        """Read stdin until its end, with this mask of blocked signals."""
+        signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+        signal.signal(signal.SIGUSR1, self._note_driver)
+        signal.signal(signal.SIGINT, self._note_interrupt)
+        signal.signal(signal.SIGALRM, self._end_jvm)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        with open(0, "rb") as source:
+            for line in iter(source.readline, b""):
+                if self._is_interrupted and not line.startswith((b"evenkeel: ", b"{")):
+                    continue
+                if VECTOR_NOTICE not in line:
+                    os.write(1, line)
+
+    def _note_driver(self, number: int, frame: object) -> None:
+        self._has_driver = True
+
+    def _note_interrupt(self, number: int, frame: object) -> None:
+        if not self._is_interrupted and not self._has_driver:
+            os.write(1, NOTHING_WRITTEN)
+        self._is_interrupted = True
+        signal.alarm(LONGEST_END_SECONDS)
+
+    def _end_jvm(self, number: int, frame: object) -> None:
+        """End a JVM that hangs in its own ending, if it is still the parent."""
+        if os.getppid() == self._jvm:
+            os.kill(self._jvm, signal.SIGKILL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from jobs.launcher.messages import INTERRUPTED
+
 
 class EvenkeelError(Exception):
     """A run cannot continue; the base of all errors below. Shown as one line, never as a traceback."""
@@ -99,6 +101,12 @@ class RunIdReusedError(EvenkeelError):
     """The run id was used before with other input or settings."""
 
     exit_code = 4
+
+
+class InterruptedRunError(EvenkeelError):
+    """Ctrl-C or a signal to end has ended the command; the text says what is true of the tables."""
+
+    exit_code = INTERRUPTED
 
 
 PY4J_SAYS = "An error occurred while calling "

@@ -9,11 +9,12 @@ import re
 import signal
 import threading
 from contextlib import suppress
-from types import FrameType
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, is_remote
+
+from jobs.runtime.interruption import Interruption
 
 logger = logging.getLogger(__name__)
 
@@ -106,27 +107,51 @@ def use_own_scheduler_pool(spark: SparkSession) -> None:
         logger.debug("this thread has no scheduler pool of its own: %s", error)
 
 
-def mend_interrupt(spark: SparkSession) -> None:
-    """Make Ctrl-C end the running jobs and raise ``KeyboardInterrupt``, if PySpark has a handler for that signal.
+def shield_jvm(interruption: Interruption) -> None:
+    """Make the JVM that started this process ignore Ctrl-C, and stay silent after one; call it before there is a session.
+
+    The terminal sends that signal to both. Python then decides what happens, and needs the JVM to restore tables.
+    """
+    from pyspark import SparkContext  # needs Py4J, which Spark Connect does not have
+
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm  # has any class of Java
+    jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal("INT"), jvm.sun.misc.SignalHandler.SIG_IGN)
+    interruption.cancel = _silence_jvm
+
+
+def mend_interrupt(spark: SparkSession, interruption: Interruption) -> None:
+    """Make Ctrl-C end the running jobs and raise ``KeyboardInterrupt``, if PySpark or Evenkeel handles that signal.
 
     PySpark's own handler calls the JVM on the connection of the call that it interrupts. That fails, so the jobs continue, and the call
     ends with an error of Py4J instead. Py4J then makes the JVM close that connection by its port, which all connections share: the next
     call may find its connection closed.
     """
-    if not getattr(signal.getsignal(signal.SIGINT), "__module__", "").startswith("pyspark."):
-        return
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        gateway: Any = spark.sparkContext._gateway  # has any class of Java
-        client: Any = gateway._gateway_client
-        connection = client.get_thread_connection() if hasattr(client, "get_thread_connection") else None
-        if connection is not None:
-            connection.socket = None  # its answer is still to come: this thread gets a new one, and Py4J does not close the others
+    def cancel() -> None:
+        _silence_jvm()
         with suppress(*SPARK_ERRORS, OSError):  # the JVM may have been interrupted as well
             spark.sparkContext.cancelAllJobs()
-        raise KeyboardInterrupt
 
-    signal.signal(signal.SIGINT, interrupt)
+    if is_remote():
+        return
+    interruption.cancel = cancel
+    if getattr(signal.getsignal(signal.SIGINT), "__module__", "").startswith("pyspark."):
+        signal.signal(signal.SIGINT, interruption.handle)
+
+
+def _silence_jvm() -> None:
+    """Stop the JVM's log, whose stack traces only say that it was interrupted, and give this thread a new connection to it."""
+    from pyspark import SparkContext  # as above
+
+    gateway: Any = SparkContext._gateway  # has any class of Java
+    client: Any = gateway._gateway_client
+    connection = client.get_thread_connection() if hasattr(client, "get_thread_connection") else None
+    if connection is not None:
+        connection.socket = None  # its answer is still to come: this thread gets a new one, and Py4J does not close the others
+    with suppress(*SPARK_ERRORS, OSError, TypeError):
+        log4j = gateway.jvm.org.apache.logging.log4j
+        log4j.core.config.Configurator.setRootLevel(log4j.Level.OFF)
 
 
 def follow_umask(spark: SparkSession) -> None:

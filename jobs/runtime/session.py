@@ -28,7 +28,18 @@ from jobs.launcher.start import NOTICE_VARIABLE
 from jobs.launcher.workload import Workload
 from jobs.runtime.errors import PlatformError, explain
 from jobs.runtime.installation import zip_packages
-from jobs.runtime.jvm import SPARK_ERRORS, advice_on_master, follow_umask, is_of_one_machine, is_utf8, jvm_encoding, mend_interrupt, setting
+from jobs.runtime.interruption import Interruption
+from jobs.runtime.jvm import (
+    SPARK_ERRORS,
+    advice_on_master,
+    follow_umask,
+    is_of_one_machine,
+    is_utf8,
+    jvm_encoding,
+    mend_interrupt,
+    setting,
+    shield_jvm,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +54,9 @@ CODE_GENERATION = "spark.sql.codegen.factoryMode"
 _HOST = re.compile(r"[\w.-]+|\[[\w.:%-]+\]")
 
 
-def open_session(conf_folder: Path, extra_jars: Path | None = None, workload: Workload | None = None) -> SparkSession:
+def open_session(
+    conf_folder: Path, extra_jars: Path | None = None, workload: Workload | None = None, interruption: Interruption | None = None
+) -> SparkSession:
     """Return the session for a run.
 
     ``SPARK_REMOTE``, which is Spark's own variable, names a Spark Connect server. Under spark-submit, or on a platform with its own
@@ -55,15 +68,17 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None, workload: Wo
         extra_jars: folder of Delta's jars; without it those that the launcher has fetched into the checkout, else Spark resolves them
             by name, which needs the network once.
         workload: what the run reads, which decides the settings of a local session; None for the unchanged settings of a small run.
+        interruption: what Ctrl-C does in this process; None for only ending the jobs.
 
     Raises:
         PlatformError: there is no session, its Spark is not supported, or it has no Delta.
     """
+    interruption = interruption or Interruption()
     address = os.environ.get("SPARK_REMOTE")
     if address and SparkSession.getActiveSession() is None:
         spark = _open_remote(address, read_conf_file(conf_folder / "spark-defaults.conf"))
     else:
-        spark = _open_classic(conf_folder, extra_jars, workload)
+        spark = _open_classic(conf_folder, extra_jars, workload, interruption)
     _check(spark)
     _check_arguments(spark)
     advice = advice_on_master(setting(spark, "spark.master"))
@@ -71,7 +86,7 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None, workload: Wo
         logger.warning("%s", advice)
     if is_of_one_machine(spark):
         follow_umask(spark)
-    mend_interrupt(spark)
+    mend_interrupt(spark, interruption)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     return spark
@@ -95,7 +110,7 @@ def check_scratch(environ: Mapping[str, str]) -> None:
             ) from None
 
 
-def _open_classic(conf_folder: Path, extra_jars: Path | None, workload: Workload | None) -> SparkSession:
+def _open_classic(conf_folder: Path, extra_jars: Path | None, workload: Workload | None, interruption: Interruption) -> SparkSession:
     notice = os.environ.pop(NOTICE_VARIABLE, "")
     if notice:
         logger.info("%s", notice)
@@ -116,6 +131,8 @@ def _open_classic(conf_folder: Path, extra_jars: Path | None, workload: Workload
         for key, value in settings.items():
             builder = builder.config(key, value)
     try:
+        if "PYSPARK_GATEWAY_PORT" in os.environ and SparkSession.getActiveSession() is None:
+            shield_jvm(interruption)
         # This JVM starts its Python workers with -m, which puts its current folder first on their path.
         with nullcontext() if _is_launched() else _current_folder(conf_folder):
             return builder.getOrCreate()

@@ -27,7 +27,8 @@ what one would have predicted. --migrate plays the move to the consumer protocol
 are about all groups."""
 
 EPILOG = """\
-exit codes: 0 done; 1 a table is damaged; 2 wrong usage, no such group, no warehouse, or a change that does not fit the group.
+exit codes: 0 done; 1 a table is damaged; 2 wrong usage, no such group, no warehouse, or a change that does not fit the group;
+130 interrupted.
 docs/what-if.md shows decisions with their commands."""
 
 MOST_COUNT = 100_000

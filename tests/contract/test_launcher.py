@@ -396,7 +396,8 @@ def test_spark_runs_in_the_checkout_with_the_callers_paths(checkout: Checkout, m
 
 
 INTERRUPTIBLE = """#!{bash}
-trap 'kill $! 2>/dev/null; sleep 0.5; echo "the last message" >&2; exit 1' INT
+trap 'kill $! 2>/dev/null; sleep 0.5; echo "evenkeel: the last message" >&2; echo "at java.lang.Thread" >&2; exit 130' INT
+{driver}
 echo started
 sleep 60 >/dev/null 2>&1 8>&- &
 wait
@@ -411,13 +412,20 @@ def interruptible(checkout: Checkout, *arguments: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def test_ctrl_c_loses_no_message(checkout: Checkout):
-    checkout.write(checkout.spark / "bin" / "spark-submit", INTERRUPTIBLE)
+@pytest.mark.parametrize(
+    ("driver", "said"),
+    [('kill -USR1 "$EVENKEEL_WATCHER"; sleep 1', []), (":", ["evenkeel: interrupted; the tables are as before"])],
+    ids=["with a driver", "before the driver"],
+)
+def test_ctrl_c_loses_no_message_and_shows_no_stack_trace(checkout: Checkout, driver: str, said: list[str]):
+    """The launcher says what is true of the tables until the driver can do so."""
+    checkout.write(checkout.spark / "bin" / "spark-submit", INTERRUPTIBLE.replace("{driver}", driver))
     checkout.call("--setup")
     call = interruptible(checkout, "run")
     assert call.stdout.readline() == "started\n"
     os.killpg(call.pid, signal.SIGINT)
-    assert call.communicate(timeout=300)[1].splitlines()[1:] == ["the last message"]
+    assert call.communicate(timeout=300)[1].splitlines()[1:] == [*said, "evenkeel: the last message"]
+    assert call.returncode == 130
 
 
 # ------------------------------------------------------------------------------------------------------------------- setup
@@ -515,8 +523,8 @@ def test_ctrl_c_ends_a_setup(checkout: Checkout):
     call = interruptible(checkout, "--setup")
     wait_for(lambda: checkout.count("-m pip"))
     os.killpg(call.pid, signal.SIGINT)
-    assert "Traceback" not in call.communicate(timeout=300)[1]
-    assert call.returncode == -signal.SIGINT
+    assert call.communicate(timeout=300)[1].splitlines()[-1] == "evenkeel: interrupted; the tables are as before"
+    assert call.returncode == 130
 
 
 def test_a_pip_that_outlives_its_launcher_keeps_the_lock(checkout: Checkout):

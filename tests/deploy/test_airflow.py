@@ -72,10 +72,11 @@ def test_only_exit_codes_that_stay_are_final():
         for kind in vars(jobs.runtime.errors).values()
         if isinstance(kind, type) and issubclass(kind, jobs.runtime.errors.EvenkeelError)
     ]
-    assert {kind.exit_code for kind in kinds} == {1, 2, 3, 4}
+    assert {kind.exit_code for kind in kinds} == {1, 2, 3, 4, 130}
     assert set(plain_part()["FINAL_EXIT_CODES"]) == {
         jobs.runtime.errors.UsageError.exit_code,
         jobs.runtime.errors.GateFailedError.exit_code,
+        jobs.runtime.errors.InterruptedRunError.exit_code,
     }
 
 
@@ -109,19 +110,19 @@ def test_airflow_reads_the_file_as_meant(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("airflow")
 def test_exit_codes_decide_on_retries(tmp_path: Path):
-    """With a launcher that pretends: every try is the same call, 1 and 3 are tried again, 2 and 4 are not."""
+    """With a launcher that pretends: every try is the same call, 1 and 3 are tried again, 2, 4 and 130 are not."""
     checkout, home = tmp_path / "checkout", AirflowHome(tmp_path / "airflow", tmp_path / "checkout")
     checkout.mkdir()
     launcher = checkout / "spark-submit.sh"
     launcher.write_text(FAKE)
     launcher.chmod(0o755)
     home.migrate()
-    tries = [[0], [3, 1, 0], [2], [4], [1, 3, 3, 1]]
+    tries = [[0], [3, 1, 0], [2], [4], [130], [1, 3, 3, 1]]
     (checkout / "codes").write_text("".join(f"{code}\n" for codes in tries for code in codes))
-    confs = ["{}", json.dumps({"cluster_id": "a b", "input": ["/x y", "z"]}), "{}", "{}", "{}"]
+    confs = ["{}", json.dumps({"cluster_id": "a b", "input": ["/x y", "z"]}), "{}", "{}", "{}", "{}"]
     runs = home.probe("run", "evenkeel_audit", *confs)
     assert [run["tries"] for run in runs] == [[len(codes)] for codes in tries]
-    assert [run["state"] for run in runs] == ["success", "success", "failed", "failed", "failed"]
+    assert [run["state"] for run in runs] == ["success", "success", "failed", "failed", "failed", "failed"]
     assert (checkout / "codes").read_text() == ""
 
     calls = [

@@ -20,7 +20,7 @@ from tests.builders.tables import assert_equal_warehouses, rows, versions
 from tests.faults.drivers import wait_until
 from tests.faults.harmful_assignors import POISON
 
-INTERRUPTED = 1
+INTERRUPTED = 130
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from jobs.options import COMMANDS, Command, parse
 from jobs.runtime.arguments import moment
 from jobs.runtime.errors import EvenkeelError, GateFailedError, InputError, PlatformError, UsageError, WarehouseBusyError
 from jobs.runtime.installation import zip_packages
+from jobs.runtime.interruption import TableState
 from jobs.runtime.run_options import WarehouseOptions
 from jobs.settings import conf_folder, load_settings
 from schemas.config import Settings
@@ -300,8 +301,18 @@ def test_an_interrupt_ends_without_traceback(monkeypatch: pytest.MonkeyPatch, ca
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "_execute", interrupt)
-    assert cli.console_main(["report"]) == 1
-    assert capsys.readouterr().err == "evenkeel: interrupted\n"
+    assert cli.console_main(["report"]) == 130
+    assert capsys.readouterr().err == "evenkeel: interrupted; the tables are as before\n"
+
+
+def test_an_interrupt_says_what_is_true_of_the_tables(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def interrupt(*arguments: Any) -> None:
+        arguments[-1].tables = TableState.UNPUBLISHED
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_execute", interrupt)
+    assert cli.console_main(["report"]) == 130
+    assert capsys.readouterr().err == "evenkeel: interrupted; the next run takes the tables back\n"
 
 
 def test_a_summary_goes_to_stdout(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
@@ -326,7 +337,7 @@ def test_log_lines_are_plain_or_json(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 def test_the_last_line_of_a_json_log_says_what_the_run_came_to(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     def publish(*arguments: object) -> str:
-        arguments[-1]["run_id"] = "r1"
+        arguments[-2]["run_id"] = "r1"
         return "ten groups\n/tmp/report.html"
 
     monkeypatch.setattr(cli, "_execute", publish)
@@ -341,7 +352,7 @@ def test_the_last_line_of_a_json_log_says_what_the_run_came_to(monkeypatch: pyte
     ("error", "code", "message"),
     [
         (WarehouseBusyError("held\nby another"), 3, "held\nby another"),
-        (KeyboardInterrupt(), 1, "interrupted"),
+        (KeyboardInterrupt(), 130, "interrupted; the tables are as before"),
     ],
 )
 def test_a_json_log_ends_with_the_reason_of_a_failure(
@@ -425,7 +436,7 @@ def test_a_signal_to_end_interrupts_a_command(
 ) -> None:
     cleaned: list[str] = []
 
-    def command(argv: Any) -> None:
+    def command(argv: Any, interruption: Any) -> None:
         try:
             os.kill(os.getpid(), number)
             cleaned.append("never")
@@ -433,8 +444,8 @@ def test_a_signal_to_end_interrupts_a_command(
             cleaned.append("cleaned")
 
     monkeypatch.setattr(cli, "main", command)
-    assert cli.console_main([]) == 1
-    assert (cleaned, unhandled, capsys.readouterr().err) == (["cleaned"], [], "evenkeel: interrupted\n")
+    assert cli.console_main([]) == 130
+    assert (cleaned, unhandled, capsys.readouterr().err) == (["cleaned"], [], "evenkeel: interrupted; the tables are as before\n")
     os.kill(os.getpid(), number)
     assert unhandled == [number]  # afterwards it is the caller's again
 
@@ -443,7 +454,7 @@ def test_a_signal_to_end_does_what_an_interrupt_does_at_that_moment(monkeypatch:
     """Such as waiting for the end of the last commit."""
     asked: list[int] = []
 
-    def command(argv: Any) -> None:
+    def command(argv: Any, interruption: Any) -> None:
         before = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
         os.kill(os.getpid(), signal.SIGTERM)
         signal.signal(signal.SIGINT, before)
@@ -455,5 +466,5 @@ def test_a_signal_to_end_does_what_an_interrupt_does_at_that_moment(monkeypatch:
 
 def test_command_under_nohup_ignores_hangup(monkeypatch: pytest.MonkeyPatch, unhandled: list[int]) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    monkeypatch.setattr(cli, "main", lambda argv: os.kill(os.getpid(), signal.SIGHUP))
+    monkeypatch.setattr(cli, "main", lambda argv, interruption: os.kill(os.getpid(), signal.SIGHUP))
     assert cli.console_main([]) == 0

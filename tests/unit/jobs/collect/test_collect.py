@@ -25,7 +25,7 @@ from jobs.collect import run as collect
 from jobs.collect import session as collection
 from jobs.collect.options import CollectOptions
 from jobs.collect.records import resume
-from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError
+from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError, InterruptedRunError
 from schemas.positions import Positions
 from schemas.wire.keys import OFFSETS_TOPIC
 
@@ -312,7 +312,7 @@ def test_metadata_snapshots_have_the_given_cluster_id(play: Play, tmp_path: Path
 
 def test_interrupt_saves_the_records_read_and_says_so(play: Play, tmp_path: Path) -> None:
     play.steps = [batch(2, 0, 1), interrupt]
-    with pytest.raises(CollectionBrokenError, match=r"^interrupted; 2 records are saved, call again to continue after them$"):
+    with pytest.raises(InterruptedRunError, match=r"^interrupted; 2 records are saved, call again to continue after them$"):
         run(tmp_path)
     assert (files(tmp_path), saved(tmp_path)) == ([[0, 1]], {0: 2})
 

@@ -60,6 +60,7 @@ class FakeSession:
         self._jvm = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
         self.builder = self
         self.settings: dict[str, str] = {}
+        self.shielded: list[Any] = []
 
     def appName(self, name: str) -> FakeSession:
         return self
@@ -87,6 +88,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, fake: FakeSession, workload: Workloa
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(session, "SparkSession", fake)
+    monkeypatch.setattr(session, "shield_jvm", lambda interruption: fake.shielded.append(interruption))
     session.open_session(CONF, workload=workload)
 
 
@@ -148,6 +150,14 @@ def test_a_platforms_session_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, 
     fake = FakeSession()
     opened(monkeypatch, fake, PYSPARK_GATEWAY_PORT="1", PYTHONPATH=":lib", LC_ALL="POSIX")
     assert (fake.made_in, fake.environ["PYTHONPATH"], fake.environ["LC_ALL"]) == (str(tmp_path), ":lib", "POSIX")
+
+
+def test_a_jvm_that_started_this_process_leaves_interrupts_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of our own ignores them by itself, and a session of others is not ours to change."""
+    launched, own = FakeSession(), FakeSession()
+    opened(monkeypatch, launched, PYSPARK_GATEWAY_PORT="1")
+    opened(monkeypatch, own)
+    assert (len(launched.shielded), len(own.shielded)) == (1, 0)
 
 
 @pytest.mark.parametrize("lost", ["??", "Z\ufffdrich"])
