@@ -17,12 +17,13 @@ from jobs.pages.figures import (
     moment,
     movement_words,
     ratio,
-    short_names,
     words,
 )
 from jobs.report.exchange import draw_exchange
 from jobs.report.heat_map import lay_out
 from jobs.report.measures import OF_GENERATION, ONLY_UNBROKEN, WHY
+from jobs.report.member_names import name_members
+from jobs.report.needs import could_be, needs_words
 from jobs.report.ranking import GroupKey, Ranking, group_key
 from jobs.report.strategies import GROUP_COLUMNS, compare
 from jobs.report.timeline import KINDS, course, draw, moved, special, what_changed
@@ -92,12 +93,14 @@ class GroupLines(Sequence[GroupLine]):
             cluster_id=row["cluster_id"],
             group_id=row["group_id"],
             strategy=row["strategy"] or EN_DASH,
+            needs=needs_words(row),
+            needs_severity=row["need_severity"] or "",
             critical=count(row["critical_count"]),
             warning=count(row["warning_count"]),
-            current=count(row["current_critical_count"] + row["current_warning_count"]),
             avoidable=_sum(row, "avoidable_movement_count"),
             movements=_sum(row, "movement_count"),
             imbalance=ratio(row["imbalance_ratio"], WHY["imbalance_ratio"]),
+            could_be=ratio(could_be(row["imbalance_ratio"], row["better_gain"]), WHY["imbalance_ratio"]),
             members=count(row["member_count"], WHY["member_count"]),
             generations=count(row["generation_count"]),
             last_at=moment(from_ms(row["last_at_ms"])),
@@ -165,7 +168,7 @@ def add_settled(groups: Iterable[Row], tallies: Iterable[Row]) -> list[Row]:
 def group_views(rows: ReportRows, lines: Iterable[GroupLine], findings: Iterable[FindingView]) -> tuple[GroupView, ...]:
     """Return the groups of ``rows.detailed`` with everything that sections show, in the order of ``lines``, the lines of these groups."""
     detailed = {group_key(row): row for row in rows.detailed}
-    tallies, holdings, flows = _by_group(rows.tallies), _by_group(rows.holdings), _by_group(rows.flows)
+    tallies, holdings, flows, members = (_by_group(part) for part in (rows.tallies, rows.holdings, rows.flows, rows.members))
     found: dict[GroupKey, list[FindingView]] = {}
     for finding in findings:
         found.setdefault((finding.cluster_id, finding.group_id), []).append(finding)
@@ -176,6 +179,7 @@ def group_views(rows: ReportRows, lines: Iterable[GroupLine], findings: Iterable
             tallies.get(key, []),
             holdings.get(key, []),
             flows.get(key, []),
+            _member_names(holdings.get(key, []), flows.get(key, []), members.get(key, [])),
             tuple(sorted(found.get(key, ()), key=lambda finding: not finding.is_current)),
         )
         for line in lines
@@ -189,6 +193,7 @@ def _group_view(
     tallies: Sequence[Row],
     holdings: Sequence[Row],
     flows: Sequence[Row],
+    names: Mapping[str, str],
     findings: tuple[FindingView, ...],
 ) -> GroupView:
     generations = _newest_generations(tallies)
@@ -202,12 +207,18 @@ def _group_view(
         settled=_settled(row),
         timeline=draw(generations),
         causes=_cause_lines(generations),
-        lines=_generation_lines(line.anchor, generations, flows, holdings),
+        lines=_generation_lines(line.anchor, generations, flows, names),
         cuts=_cuts(len(generations), row["generation_count"], flows),
-        heat=lay_out(holdings, row["partitions_per_member_mean"]),
+        heat=lay_out(holdings, row["partitions_per_member_mean"], names),
         strategies=compare(tallies, GROUP_COLUMNS, own=row["strategy"]),
         findings=findings,
     )
+
+
+def _member_names(holdings: Sequence[Row], flows: Sequence[Row], members: Sequence[Row]) -> dict[str, str]:
+    """Return the names of all members of a group that its details show."""
+    ids = {name for flow in flows for name in (flow["previous_member_id"], flow["member_id"]) if name is not None}
+    return name_members(ids | {row["member_id"] for row in holdings}, [*holdings, *members])
 
 
 def _newest_generations(tallies: Sequence[Row]) -> list[Row]:
@@ -265,11 +276,9 @@ def _change(text: str | None) -> Figure:
 
 
 def _generation_lines(
-    group_anchor: str, generations: Sequence[Row], flows: Sequence[Row], holdings: Sequence[Row]
+    group_anchor: str, generations: Sequence[Row], flows: Sequence[Row], names: Mapping[str, str]
 ) -> tuple[GenerationLine, ...]:
-    """Return the generations, newest first, with their owner changes; static members have the names of their instance ids, if known."""
-    names = short_names(name for flow in flows for name in (flow["previous_member_id"], flow["member_id"]) if name is not None)
-    names |= {row["member_id"]: row["group_instance_id"] for row in holdings if row["group_instance_id"] and row["member_id"] in names}
+    """Return the generations, newest first, with their owner changes."""
     by_position: dict[int, list[Row]] = {}
     for flow in flows:
         by_position.setdefault(flow["position"], []).append(flow)

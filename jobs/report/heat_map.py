@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.pages.figures import short_names
-
 Row = Mapping[str, Any]
 
 LEVELS = 6
@@ -54,12 +52,13 @@ class Heat:
     topic_total: int
 
 
-def lay_out(holdings: Sequence[Row], mean_load: float) -> Heat | None:
+def lay_out(holdings: Sequence[Row], mean_load: float, names: Mapping[str, str]) -> Heat | None:
     """Return the map of one group's ``holdings``; None when there are none.
 
     Args:
         holdings: rows of ``ReportRows.holdings``, of all members or of those with extreme loads.
         mean_load: of all members.
+        names: of the members, by id.
     """
     if not holdings:
         return None
@@ -68,7 +67,6 @@ def lay_out(holdings: Sequence[Row], mean_load: float) -> Heat | None:
     counts = {(row["member_id"], row["topic"]): row["topic_partition_count"] for row in holdings if row["topic"] is not None}
     topics = tuple(sorted({topic for _, topic in counts}))
     members = sorted(loads, key=lambda member: (-loads[member], instances[member] or "", member))
-    names = short_names(members)
     most, heaviest = max(counts.values(), default=0), max(loads.values())
 
     def cell(member: str, topic: str) -> Cell:
@@ -78,7 +76,7 @@ def lay_out(holdings: Sequence[Row], mean_load: float) -> Heat | None:
     lines = tuple(
         HeatLine(
             member_id=member,
-            short=instances[member] or names[member],
+            short=names[member],
             instance_id=instances[member] or "",
             load=loads[member],
             share=round(100 * loads[member] / heaviest, 1) if heaviest else 0.0,

@@ -146,5 +146,8 @@ SETTLED = tuple(measure.column for measure in MEASURES if measure.aggregate is A
 
 SUMS = tuple(measure.column for measure in MEASURES if measure.gauge and measure.aggregate is Aggregate.SUM)
 """Measures whose sum over the history is in every group's row; ``<column>_known`` counts the generations that know it."""
-AT_LAST_SETTLED = tuple(measure.column for measure in MEASURES if measure.gauge and measure.aggregate is Aggregate.LAST_SETTLED)
+AT_LAST_SETTLED = (
+    *(measure.column for measure in MEASURES if measure.gauge and measure.aggregate is Aggregate.LAST_SETTLED),
+    "better_gain",
+)
 """Columns of every group's row with the values of its last settled generation with members."""

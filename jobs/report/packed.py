@@ -9,6 +9,7 @@ from typing import Any
 
 from jobs.pages.shell import as_script_data
 from jobs.report.groups import anchor_digest
+from jobs.report.needs import could_be, needs_words
 from jobs.report.ranking import Ranking
 
 _COLUMNS = (
@@ -19,25 +20,29 @@ _COLUMNS = (
     "warning_count",
     "current_critical_count",
     "current_warning_count",
+    "need_severity",
+    "need_rule",
     "avoidable_movement_count",
     "avoidable_movement_count_known",
     "movement_count",
     "movement_count_known",
     "imbalance_ratio",
+    "better_gain",
     "member_count",
     "generation_count",
     "last_at_ms",
 )
 
 PACKED = (
-    *("group", "cluster", "strategy", "critical", "warning", "current", "avoidable", "avoidable_unknown", "movements", "movements_unknown"),
-    *("imbalance", "members", "generations", "seconds_ago", "anchor"),
+    *("group", "cluster", "strategy", "needs", "severity", "critical", "warning", "avoidable", "avoidable_unknown", "movements"),
+    *("movements_unknown", "imbalance", "could_be", "members", "generations", "seconds_ago", "anchor"),
 )
 """The members of a line's array.
 
-A cluster or strategy is a text at its first occurrence in a file, and later its number among the earlier texts. ``unknown`` counts the
-generations that do not know the measure. ``seconds_ago`` is counted from ``PackedLines.newest``. ``anchor`` is the digest in the group's
-anchor, as base64 with the alphabet of addresses. Unknown values are null."""
+A cluster, strategy, need or severity is a text at its first occurrence in a file, and later its number among the earlier texts of its
+kind. ``needs`` and ``severity`` are empty if nobody is needed now. ``unknown`` counts the generations that do not know the measure.
+``seconds_ago`` is counted from ``PackedLines.newest``. ``anchor`` is the digest in the group's anchor, as base64 with the alphabet of
+addresses. Unknown values are null."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,8 @@ class _Packer:
         self._newest = newest
         self._clusters: dict[str | None, int] = {}
         self._strategies: dict[str | None, int] = {}
+        self._needs: dict[str | None, int] = {}
+        self._severities: dict[str | None, int] = {}
 
     def pack(
         self,
@@ -104,32 +111,38 @@ class _Packer:
         warning: int,
         current_critical: int,
         current_warning: int,
+        severity: str | None,
+        rule: str | None,
         avoidable: int | None,
         avoidable_known: int,
         movements: int | None,
         movements_known: int,
         imbalance: float | None,
+        better_gain: float | None,
         members: int | None,
         generations: int,
         last_at_ms: int,
     ) -> str:
         """Return one line."""
         digest = base64.urlsafe_b64encode(anchor_digest(cluster_id, group_id)).decode().rstrip("=")
+        best = could_be(imbalance, better_gain)
         figures = [
             critical,
             warning,
-            current_critical + current_warning,
             _or_null(avoidable),
             generations - avoidable_known,
             _or_null(movements),
             generations - movements_known,
             "null" if imbalance is None else f"{imbalance:.2f}",
+            "null" if best is None else f"{best:.2f}",
             _or_null(members),
             generations,
             self._newest - last_at_ms // 1000,
         ]
         names = f"{as_script_data(group_id)},{_once(self._clusters, cluster_id)},{_once(self._strategies, strategy or None)}"
-        return f'[{names},{",".join(map(str, figures))},"{digest}"]'
+        need = needs_words({"need_rule": rule, "current_critical_count": current_critical, "current_warning_count": current_warning})
+        needs = f"{_once(self._needs, need)},{_once(self._severities, severity or '')}"
+        return f'[{names},{needs},{",".join(map(str, figures))},"{digest}"]'
 
 
 def _or_null(value: Any) -> Any:

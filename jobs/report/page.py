@@ -27,6 +27,7 @@ from jobs.pages.figures import EN_DASH, Figure, count, cut, moment, noun, visibl
 from jobs.pages.shell import MOST_BYTES, as_script_data, page_environment, template_contents
 from jobs.report import fleet
 from jobs.report.backtest_view import predictions_view
+from jobs.report.first_screen import build_first_screen
 from jobs.report.groups import GroupLines, finding_views, group_views
 from jobs.report.note import Note
 from jobs.report.packed import PACKED, PackedLines, pack_lines
@@ -100,6 +101,7 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
         worst=group_views(rows, worst, findings),
         findings=findings,
         finding_total=sum(int(line.groups.value or 0) for line in rules),
+        first_screen=build_first_screen(rows, as_of, ranks),
         predictions=predictions_view(rows.predicted, rows.ranked),
     )
 
@@ -152,7 +154,7 @@ def render(page: Page, details: str = "", name: str = "report.html", most_bytes:
     found, section, row, frame, further = map(_template, ("finding", "group", "line", "report", "further"))
     shared = {"page": page, "has_clusters": len(page.clusters) > 1, "details": details, "report": quote(name)}
     noted = {"note": note}
-    findings = [found.render(shared, finding=finding) for finding in page.findings]
+    findings = [found.render(shared, finding=finding, is_below=False) for finding in page.findings]
     del findings[_fitting(findings, int(FINDINGS_SHARE * most_bytes)) :]
     shared |= {"findings": _joined(findings), "finding_count": len(findings)}
     # They are measured with all links, and there is no link in the end where the details have no room.
@@ -179,6 +181,8 @@ def render(page: Page, details: str = "", name: str = "report.html", most_bytes:
 
     reached = frozenset(line.anchor for view in page.worst if view.line.anchor in sections for line in view.lines)
     shared |= {"differences": _joined(_differences(page, shared, reached)[:difference_count])}
+    listed = page.findings[: len(findings)]
+    shared |= {"findings": _joined(found.render(shared, finding=one, is_below=one.group_anchor in sections) for one in listed)}
     names = [further_page(Path(name), number).name if number > 1 else name for number in range(1, len(parts) + 1)]
     shared |= {"files": [(quote(file), file, part) for file, part in zip(names, parts, strict=True)]}
     noted = {"note": None if note is None else replace(note, file_count=len(parts))}

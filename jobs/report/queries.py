@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, Window
@@ -14,7 +16,9 @@ from jobs.report.backtest_rows import collect_predicted, is_predictable
 from jobs.report.commit_groups import count_commits
 from jobs.report.groups import add_settled
 from jobs.report.measures import AT_LAST_SETTLED, OF_GENERATION, ONLY_UNBROKEN, SUMMED, SUMS
+from jobs.report.member_names import is_bare
 from jobs.report.ranking import (
+    GroupKey,
     Ranking,
     choose_findings,
     finding_key,
@@ -22,12 +26,12 @@ from jobs.report.ranking import (
     has_no_generations,
     merge_parts,
 )
-from jobs.report.view import SETTLED_COLUMNS, ReportRows
+from jobs.report.view import SETTLED_COLUMNS, ReportRows, Row
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings
 from schemas.keys import GROUP_KEY
-from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS
+from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import MOST_LAG, Basis, CauseSource, ResumeOutcome
 
 if TYPE_CHECKING:
@@ -122,6 +126,15 @@ def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
         F.count("*").alias("finding_count"), F.max("position").alias("newest_position")
     )
     return audited.unionByName(found, allowMissingColumns=True)
+
+
+def read_until(*tables: DataFrame) -> DataFrame:
+    """Return read_until_ms of each table, the time of its newest row; null of an empty one.
+
+    Reads: tables with observed_at. Each gets a row without a group, so it travels with the parts of ``count_parts``.
+    """
+    newest = [rows.agg(F.max(_milliseconds()).alias("read_until_ms")) for rows in tables]
+    return reduce(DataFrame.union, newest)
 
 
 def tally_fleet(audits: DataFrame) -> DataFrame:
@@ -247,8 +260,18 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
     )
 
 
+def describe_members(snapshots: DataFrame) -> DataFrame:
+    """Return one row for each member of a group: group_instance_id, client_id and client_host, each null if no snapshot has it.
+
+    Reads: snapshots as schemas.tables.SUBSCRIPTION_SNAPSHOTS, of few groups: texts are sorted.
+    """
+    facts = ("group_instance_id", "client_id", "client_host")
+    members = snapshots.select(*GROUP_KEY, F.explode("members").alias("member"))
+    return members.groupBy(*GROUP_KEY, "member.member_id").agg(*(F.max(f"member.{name}").alias(name) for name in facts))
+
+
 def condense_findings(findings: DataFrame) -> DataFrame:
-    """Return one row for each group and rule: number and generations of its findings, and position and texts of the last one.
+    """Return one row for each group and rule: number, generations and newest positions of its findings, and the texts of the last one.
 
     Reads: findings as schemas.tables.FINDINGS, of few groups: texts are sorted.
     """
@@ -259,6 +282,7 @@ def condense_findings(findings: DataFrame) -> DataFrame:
             F.count("*").alias("finding_count"),
             F.min("generation").alias("first_generation"),
             F.max("generation").alias("last_generation"),
+            F.slice(F.sort_array(F.collect_set("position"), asc=False), 1, MOST_GENERATIONS).alias("positions"),
             F.max_by(last, "position").alias("last"),
         )
         .select("*", "last.*")
@@ -278,7 +302,11 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     if not warehouse.is_empty(OFFSET_SNAPSHOTS.name):
         commits = count_commits(warehouse.read(OFFSET_SNAPSHOTS.name), warehouse.read(SUBSCRIPTION_SNAPSHOTS.name))
         counted = counted.unionByName(commits, allowMissingColumns=True)
-    parts = counted.toArrow()
+    looks = [name for name in (OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name) if not warehouse.is_empty(name)]
+    if looks:
+        counted = counted.unionByName(read_until(*map(warehouse.read, looks)), allowMissingColumns=True)
+    counts = counted.toArrow()
+    parts = counts.filter(counts["group_id"].is_valid())
     ranked = Ranking(merge_parts(_rows(parts.sort_by([(name, "ascending") for name in GROUP_KEY]))))
     worst = [row for row in ranked[: settings.worst_groups] if not has_no_generations(row)]
     newest = {(cluster_id, group_id): position for cluster_id, group_id, position in ranked.values(*GROUP_KEY, "newest_position")}
@@ -295,8 +323,10 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
         tallies=[*({**dict.fromkeys(GROUP_KEY), **row} for row in fleet), *details.tallies],
         holdings=details.holdings,
         flows=details.flows,
+        members=details.members,
         findings=[{**row, **chosen[key]} for row in collect(condense_findings(of_chosen)) if (key := finding_key(row)) in chosen],
         predicted=collect_predicted(warehouse, ranked, settings.backtest_generations) if settings.backtest_generations else None,
+        read_until_ms=max(counts["read_until_ms"].drop_null().to_pylist(), default=None) if looks else None,
     )
 
 
@@ -316,11 +346,37 @@ def collect_details(warehouse: Warehouse, settings: ReportSettings, groups: Sequ
     months = {f"DATE'{from_ms(row['settled_at_ms']):%Y-%m}-01'" for row in settled}
     is_settled = is_one_of(settled, *GROUP_KEY, "position") & F.expr(f"observed_month IN ({', '.join(sorted(months)) or 'NULL'})")
     assignments = warehouse.read(ASSIGNMENTS.name).where(_observed() & is_settled)
+    holdings = collect(hold_partitions(assignments, _share(part / (TOPICS_SHOWN + 1), HOLDINGS_SHARE)))
+    flows = collect(condense_movements(movements, _share(part, FLOWS_SHARE)))
+    unnamed = _groups_of_bare_members(holdings, flows, tallies)
     return ReportRows(
         detailed=detailed,
         tallies=tallies,
-        holdings=collect(hold_partitions(assignments, _share(part / (TOPICS_SHOWN + 1), HOLDINGS_SHARE))),
-        flows=collect(condense_movements(movements, _share(part, FLOWS_SHARE))),
+        holdings=holdings,
+        flows=flows,
+        members=collect(describe_members(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(_since(unnamed)))) if unnamed else (),
+    )
+
+
+def _groups_of_bare_members(holdings: Sequence[Row], flows: Sequence[Row], tallies: Sequence[Row]) -> dict[GroupKey, int]:
+    """Return the groups with a member whose id is a bare UUID, each with the position of its oldest generation that is shown."""
+    owners = (row for row in holdings if row["group_instance_id"] is None)
+    found = {group_key(row) for row in owners if is_bare(row["member_id"])}
+    found |= {
+        group_key(row) for row in flows for name in ("previous_member_id", "member_id") if row[name] is not None and is_bare(row[name])
+    }
+    oldest: dict[GroupKey, int] = {}
+    for row in tallies:
+        for generation in row["generations"][-1:]:
+            oldest[group_key(row)] = min(generation["position"], oldest.get(group_key(row), generation["position"]))
+    return {key: oldest.get(key, 0) for key in sorted(found)}
+
+
+def _since(groups: Mapping[GroupKey, int]) -> Column:
+    """Return whether a row is of one of these groups, from its position on."""
+    keys = [dict(zip(GROUP_KEY, key, strict=True)) for key in groups]
+    return reduce(
+        or_, (is_one_of([key], *GROUP_KEY) & (F.col("position") >= first) for key, first in zip(keys, groups.values(), strict=True))
     )
 
 

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any, overload
 
 from jobs.report.measures import AT_LAST_SETTLED, SUMS
+from jobs.report.needs import BETTER_ASSIGNOR, need_of, stored_need
 from schemas.vocabulary import Severity
 
 Row = Mapping[str, Any]
@@ -35,13 +36,19 @@ def has_no_generations(row: Row) -> bool:
     return bool(row["generation_count"] == 0)
 
 
-def worst_first(row: Row) -> tuple[int | str, ...]:
-    """Return the sort key of the ranking: critical findings, warnings, avoidable movements, movements; unknown counts as 0.
+def worst_first(row: Row) -> tuple[float | str, ...]:
+    """Return the sort key of the ranking: what needs someone now comes first, then what is past.
 
-    Groups without generations come last.
+    That is: the severity of the need, the findings that hold now, the gain of a better assignor that is a need. Then over all generations
+    critical findings, warnings, avoidable movements, movements; unknown counts as 0. Groups without generations come last.
     """
+    need = stored_need(row)
     return (
         has_no_generations(row),
+        0 if need is None else -1 - need.rank,
+        -row["current_critical_count"],
+        -row["current_warning_count"],
+        -row["better_gain"] if need is not None and need.rule == BETTER_ASSIGNOR else 0,
         -row["critical_count"],
         -row["warning_count"],
         -(row["avoidable_movement_count"] or 0),
@@ -56,7 +63,7 @@ class Ranking(Sequence[Row]):
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         """Sort rows, which all have the same columns."""
-        keys: list[tuple[int | str, ...]] = []
+        keys: list[tuple[float | str, ...]] = []
         unsorted: dict[str, list[Any]] = {}
         for row in rows:
             unsorted = unsorted or {name: [] for name in row}
@@ -137,6 +144,8 @@ def _commits_only(key: GroupKey, committed: Row) -> Row:
             "predictable_count": 0,
             "predictable_at_ms": None,
             "strategy": COMMITS_ONLY,
+            "need_severity": None,
+            "need_rule": None,
             **times,
         }
     )
@@ -146,6 +155,8 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row]) -> Row:
     newest = max(audited, key=itemgetter("newest_position"))
     settled = max((part for part in audited if part["settled_position"] is not None), key=itemgetter("settled_position"), default=None)
     row: dict[str, Any] = dict(zip(("cluster_id", "group_id"), key, strict=True))
+    current = [(part["severity"], part["rule_id"]) for part in found if part["newest_position"] == newest["newest_position"]]
+    need = need_of(current, newest["member_count"], None if settled is None else settled["better_gain"])
     for severity in Severity:
         of_severity = [part for part in found if part["severity"] == severity]
         row[f"{severity}_count"] = sum(part["finding_count"] for part in of_severity)
@@ -163,6 +174,8 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row]) -> Row:
         "predictable_count": sum(part["predictable_count"] for part in audited),
         "predictable_at_ms": max((part["predictable_at_ms"] for part in audited if part["predictable_count"]), default=None),
         "member_count": newest["member_count"],
+        "need_severity": None if need is None else need.severity,
+        "need_rule": None if need is None else need.rule,
         "settled_position": None if settled is None else settled["settled_position"],
         "strategy": None if settled is None else settled["strategy"],
         **{name: None if settled is None else settled[name] for name in AT_LAST_SETTLED},

@@ -11,6 +11,7 @@ from jobs.pages.figures import Figure
 from jobs.report.exchange import Exchange
 from jobs.report.heat_map import Heat
 from jobs.report.measures import SETTLED, TITLES
+from jobs.report.needs import FirstScreen
 from jobs.report.ranking import Ranking
 from jobs.report.timeline import Timeline
 
@@ -51,9 +52,10 @@ class ReportRows:
             of these current_critical_count, current_warning_count, current_info_count, at the group's newest generation; movement_count
             and avoidable_movement_count (sums over observed rows, null if none knows), each with <name>_known, the rows that know it;
             generation_count, member_count (last snapshot; null of a group with only commits), first_at_ms, last_at_ms,
-            newest_position; predictable_count and predictable_at_ms, the number of generations that could be predicted and the time of
-            the newest one (null without one); of the last settled generation with members, null without one: settled_position,
-            strategy, imbalance_ratio, partitions_per_member_min, partitions_per_member_max.
+            newest_position; need_severity and need_rule of ``jobs.report.needs.Need`` (null without one); predictable_count and
+            predictable_at_ms, the number of generations that could be predicted and the time of the newest one (null without one); of
+            the last settled generation with members, null without one: settled_position, strategy, imbalance_ratio,
+            partitions_per_member_min, partitions_per_member_max, better_gain (null if no assignor is better).
         detailed: the rows of the groups with details, with more columns of that settled generation: settled_generation,
             settled_at_ms and ``SETTLED_COLUMNS``.
         tallies: per (cluster_id, group_id, basis, strategy, leader_client, status, conformance), where cluster_id and group_id
@@ -66,11 +68,13 @@ class ReportRows:
         flows: per (cluster_id, group_id, position, previous_member_id, member_id, kind, cause, topic): partitions,
             partition_count (partitions may be cut), lag (sum, null when none is known), lag_is_upper_bound (one of them is), reset_count
             and resume_known (partitions whose reader starts anew, and of which it is known where it resumes), and flow_total of the group.
+        members: per member of a group with details, where member ids are bare UUIDs: group_instance_id, client_id, client_host.
         findings: per (cluster_id, group_id, rule_id, severity): finding_count, first_generation, last_generation, is_current
-            (whether it is found in the group's newest generation), and of the last one observed_at_ms, message, evidence, advice;
-            rule_finding_count, rule_group_count and rule_current_count (groups in which it is current) of all groups. Not all
-            groups of a rule need be there, but one of each rule.
+            (whether it is found in the group's newest generation), positions (its newest ones), and of the last one observed_at_ms,
+            message, evidence, advice; rule_finding_count, rule_group_count and rule_current_count (groups in which it is current) of
+            all groups. Not all groups of a rule need be there, but one of each rule.
         predicted: the newest generations that could be predicted, and what came of it; None if the report leaves this part out.
+        read_until_ms: time of the newest commit or metadata snapshot; None without one.
     """
 
     ranked: Ranking = field(default_factory=Ranking)
@@ -78,8 +82,10 @@ class ReportRows:
     tallies: Sequence[Row] = ()
     holdings: Sequence[Row] = ()
     flows: Sequence[Row] = ()
+    members: Sequence[Row] = ()
     findings: Sequence[Row] = ()
     predicted: Predicted | None = None
+    read_until_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -298,7 +304,11 @@ class GenerationLine:
 class GroupLine:
     """A group in the table of groups. ``anchor`` is its id in every report: it depends only on the names.
 
-    ``current`` is the number of critical findings and warnings of the newest generation.
+    Attributes:
+        needs: what needs someone now, as text; empty if nothing does.
+        needs_severity: that of ``needs``; empty if nothing does.
+        critical, warning: findings of all generations that are kept.
+        could_be: the imbalance that the best assignor would give.
     """
 
     rank: int
@@ -306,12 +316,14 @@ class GroupLine:
     cluster_id: str
     group_id: str
     strategy: str
+    needs: str
+    needs_severity: str
     critical: Figure
     warning: Figure
-    current: Figure
     avoidable: Figure
     movements: Figure
     imbalance: Figure
+    could_be: Figure
     members: Figure
     generations: Figure
     last_at: str
@@ -365,7 +377,13 @@ class Page:
     worst: tuple[GroupView, ...]
     findings: tuple[FindingView, ...]
     finding_total: int
+    first_screen: FirstScreen
     predictions: PredictionsView | None = None
+
+    @property
+    def drawn_causes(self) -> tuple[tuple[str, str], ...]:
+        """Return the signs of causes in the drawings of all groups, each with its meaning."""
+        return tuple(dict.fromkeys(cause for view in self.worst for cause in view.timeline.causes))
 
     @property
     def linked_generations(self) -> frozenset[str]:

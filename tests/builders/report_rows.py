@@ -21,7 +21,7 @@ OTHER = "orders-2-e76ea8c3-5d30-4299-9005-47eb41f3d3c4"
 
 def group_row(group_id="orders", **changes):
     row = {"cluster_id": "prod", "group_id": group_id, "critical_count": 0, "warning_count": 0, "info_count": 0}
-    row |= {f"current_{severity}_count": 0 for severity in ("critical", "warning", "info")}
+    row |= {f"current_{severity}_count": 0 for severity in ("critical", "warning", "info")} | {"need_severity": None, "need_rule": None}
     row |= {"avoidable_movement_count": None, "movement_count": 3, "generation_count": 3, "member_count": 2}
     row |= {"first_at_ms": 1_790_000_000_000, "last_at_ms": 1_790_000_120_000, "settled_position": 12, "settled_generation": 3}
     row |= {"settled_at_ms": 1_790_000_120_000, "strategy": "range", "imbalance_ratio": 1.5, "verdict": None, "better_strategy": None}
@@ -31,6 +31,12 @@ def group_row(group_id="orders", **changes):
     row |= changes
     sums = ("movement_count", "avoidable_movement_count")
     return {f"{name}_known": 0 if row[name] is None else row["generation_count"] for name in sums} | row
+
+
+def needing_row(group_id="orders", rule_id="idle_members", severity="warning", **changes):
+    """A group whose newest generation has a finding; its text is ``finding_row`` with ``is_current``."""
+    counts = {f"{severity}_count": 1, f"current_{severity}_count": 1}
+    return group_row(group_id, **counts | {"need_severity": severity, "need_rule": rule_id} | changes)
 
 
 def of_groups(*rows):
@@ -112,7 +118,7 @@ def flow_row(position=12, **changes):
 def finding_row(group_id="orders", **changes):
     row = {"cluster_id": "prod", "group_id": group_id, "rule_id": "conformance_differs", "severity": "warning", "finding_count": 2}
     row |= {"first_generation": 2, "last_generation": 3, "observed_at_ms": 1_790_000_120_000, "message": "2 members differ"}
-    row |= {"rule_finding_count": 4, "rule_group_count": 2, "rule_current_count": 0, "is_current": False}
+    row |= {"rule_finding_count": 4, "rule_group_count": 2, "rule_current_count": 0, "is_current": False, "positions": [12, 11]}
     return row | {"evidence": {"members": MEMBER}, "advice": "look at the leader's client"} | changes
 
 

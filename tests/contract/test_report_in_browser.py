@@ -18,7 +18,7 @@ from jobs.report.groups import anchor, generation_anchor
 from jobs.report.page import MOST_BYTES, Document, build_page, render
 from jobs.report.ranking import Ranking
 from jobs.report.view import Page, ReportRows
-from tests.builders.report_rows import AS_OF, finding_row, group_row, large_fleet, sample
+from tests.builders.report_rows import AS_OF, finding_row, group_row, large_fleet, needing_row, sample
 from tests.contract.browser import browsing, requests_of, require_chromium
 from tests.faults.hostile_names import NAMES
 
@@ -109,7 +109,8 @@ def test_a_full_page_opens_at_once_and_shows_the_worst(chromium: Chrome, tmp_pat
 def test_script_makes_the_same_rows_as_the_page_without_script(chromium: Chrome, tmp_path: Path) -> None:
     """Of every kind: with and without details, sums of a part, what is not known, names that are cut or mean something in HTML."""
     kinds = [
-        group_row("a", critical_count=1_200, warning_count=3, current_warning_count=2, generation_count=5_000, member_count=1_000),
+        needing_row("a", critical_count=1_200, warning_count=3, current_warning_count=2, generation_count=5_000, member_count=1_000),
+        needing_row("e", "partitions_left_out", "critical", better_gain=0.25),
         group_row("b", warning_count=1, movement_count=7_000, movement_count_known=1_400, generation_count=1_500, imbalance_ratio=1.115),
         group_row("c", strategy=None, movement_count=None, imbalance_ratio=None, last_at_ms=1_500_000_000_999),
         *(group_row(name, cluster_id=name, strategy=name) for name in NAMES),
@@ -185,10 +186,14 @@ def test_a_group_is_found_by_a_part_of_its_name(browser: Chrome) -> None:
     search.clear()
     search.send_keys("no such group")
     assert (names(browser), shown(browser)) == ([], "0 groups (1,000 in all)")
+    lost = browser.find_element(By.ID, "no-match")
+    assert lost.text.startswith("No group here matches \u201cno such group\u201d.")
+    lost.find_element(By.TAG_NAME, "button").click()
+    assert len(names(browser)) == 100 and not lost.is_displayed()
 
 
 def test_filters_narrow_each_other(browser: Chrome) -> None:
-    Select(browser.find_element(By.ID, "with-findings")).select_by_visible_text("critical")
+    Select(browser.find_element(By.ID, "with-needs")).select_by_visible_text("nothing now, past findings")
     assert shown(browser).endswith("of 8 groups (1,000 in all)")
     Select(browser.find_element(By.ID, "with-strategy")).select_by_visible_text("sticky")
     assert set(column(browser, "strategy")) == {"sticky"} and "0" not in column(browser, "critical")
@@ -344,11 +349,16 @@ def notes(browser: Chrome) -> list[str]:
     return [note.text for note in browser.find_elements(By.CSS_SELECTOR, "p.note") if note.text.startswith("Filtered:")]
 
 
-def test_print_shows_all_groups_and_afterwards_the_same_hundred_return(browser: Chrome, page: Page) -> None:
+def test_print_of_everything_shows_all_groups_and_afterwards_the_same_hundred_return(browser: Chrome, page: Page) -> None:
     browser.find_element(By.ID, "next").click()
     seen = names(browser)
-    assert printed(browser) == [group.group_id for group in page.groups] and notes(browser) == []
+    every = [group.group_id for group in page.groups]
+    assert printed(browser) == every[:50] and notes(browser) == []
     end_print(browser)
+    browser.execute_script("document.body.classList.add('everything')")
+    assert printed(browser) == every and notes(browser) == []
+    end_print(browser)
+    assert "everything" not in browser.find_element(By.TAG_NAME, "body").get_attribute("class")
     assert names(browser) == seen and len(seen) == 100
 
 
@@ -356,6 +366,7 @@ def test_paper_says_what_a_filter_leaves_out(browser: Chrome) -> None:
     browser.find_element(By.ID, "search").send_keys("service-00")
     Select(browser.find_element(By.ID, "with-strategy")).select_by_visible_text("sticky")
     browser.find_element(By.CSS_SELECTOR, "#findings input").send_keys("SERVICE-00000")
+    browser.execute_script("document.body.classList.add('everything')")
     shown_names = printed(browser)
     assert len(shown_names) == 500 and all(name.endswith(tuple("13579")) for name in shown_names)
     assert notes(browser) == [

@@ -21,7 +21,17 @@ from jobs.reading.groups import find_groups
 from jobs.reading.published import open_published
 from jobs.report.commit_groups import count_commits
 from jobs.report.groups import add_settled, anchor
-from jobs.report.queries import collect_rows, condense_findings, condense_movements, count_parts, hold_partitions, tally_fleet, tally_groups
+from jobs.report.queries import (
+    collect_rows,
+    condense_findings,
+    condense_movements,
+    count_parts,
+    describe_members,
+    hold_partitions,
+    read_until,
+    tally_fleet,
+    tally_groups,
+)
 from jobs.report.ranking import merge_parts, worst_first
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
@@ -33,6 +43,7 @@ from schemas.tables import (
     MOVEMENTS,
     OFFSET_SNAPSHOTS,
     SUBSCRIPTION_SNAPSHOTS,
+    TOPIC_SNAPSHOTS,
     TableSpec,
 )
 from tests.builders.tables import rows
@@ -64,7 +75,15 @@ def test_group_row_sums_its_history_and_shows_its_last_settled_generation(spark:
         GENERATION_AUDITS,
         {"position": 10, "movement_count": None, "member_count": 2, "is_settled": True, **loads, "imbalance_ratio": 1.0},
         {"position": 11, "movement_count": 0, "avoidable_movement_count": 90, "generation_gap": 1, "member_count": 2},
-        {"position": 12, "generation": 2, "movement_count": 4, "avoidable_movement_count": 3, "member_count": 2, **loads},
+        {
+            "position": 12,
+            "generation": 2,
+            "movement_count": 4,
+            "avoidable_movement_count": 3,
+            "member_count": 2,
+            **loads,
+            "better_gain": 0.5,
+        },
         {"position": 13, "generation": 3, "movement_count": 1, "member_count": 3, "is_settled": False, **loads, "imbalance_ratio": 9.0},
         {"position": 14, "generation": 4, "movement_count": 0, "member_count": 0, "is_settled": True},
         {"position": 14, "generation": 4, "movement_count": 70, "member_count": 0, "basis": "counterfactual", "strategy": "sticky"},
@@ -88,6 +107,8 @@ def test_group_row_sums_its_history_and_shows_its_last_settled_generation(spark:
         "current_critical_count": 0,
         "current_warning_count": 1,
         "current_info_count": 0,
+        "need_severity": "warning",
+        "need_rule": "a",
         "movement_count": 5,
         "movement_count_known": 4,
         "avoidable_movement_count": 3,  # not what may have happened in the generation that is missing
@@ -104,6 +125,7 @@ def test_group_row_sums_its_history_and_shows_its_last_settled_generation(spark:
         "imbalance_ratio": 1.5,
         "partitions_per_member_min": 1,
         "partitions_per_member_max": 3,
+        "better_gain": 0.5,
     }
     idle = by_group["idle"]
     assert (idle["critical_count"], idle["movement_count"], idle["settled_position"], idle["imbalance_ratio"]) == (0, None, None, None)
@@ -297,6 +319,28 @@ def test_findings_of_a_rule_are_one_row_with_the_last_text(spark: SparkSession) 
     assert (differs["group_id"], differs["message"], differs["evidence"]) == ("orders", "last", {"figure": "1"})
     assert (differs["finding_count"], differs["first_generation"], differs["last_generation"]) == (2, 3, 5)
     assert (differs["position"], differs["observed_at_ms"], differs["advice"]) == (12, AT_MS, "look")
+    assert differs["positions"] == [12, 11]
+
+
+def test_members_are_described_by_whatever_snapshot_knows_them(spark: SparkSession) -> None:
+    member = dict.fromkeys(SUBSCRIPTION_SNAPSHOTS.schema["members"].dataType.elementType.names)
+    first = [member | {"member_id": "a", "client_id": "orders", "client_host": "/10.0.0.1"}, member | {"member_id": "b"}]
+    later = [member | {"member_id": "a"}, member | {"member_id": "c", "group_instance_id": "i"}]
+    snapshots = frame(spark, SUBSCRIPTION_SNAPSHOTS, {"members": first}, {"members": later, "position": 11})
+    described = {row.pop("member_id"): row for row in collected(describe_members(snapshots))}
+    key = {"cluster_id": "prod", "group_id": "orders"}
+    assert described == {
+        "a": key | {"group_instance_id": None, "client_id": "orders", "client_host": "/10.0.0.1"},
+        "b": key | {"group_instance_id": None, "client_id": None, "client_host": None},
+        "c": key | {"group_instance_id": "i", "client_id": None, "client_host": None},
+    }
+
+
+def test_data_is_read_until_the_newest_commit_or_metadata_snapshot(spark: SparkSession) -> None:
+    later = AT + timedelta(minutes=3)
+    commits, topics = frame(spark, OFFSET_SNAPSHOTS, {}, {"observed_at": later}), frame(spark, TOPIC_SNAPSHOTS, {})
+    assert {row["read_until_ms"] for row in collected(read_until(commits, topics))} == {AT_MS, AT_MS + 180_000}
+    assert [row["read_until_ms"] for row in collected(read_until(commits.limit(0)))] == [None]
 
 
 # --- the recorded capture ----------------------------------------------------------------------------------------------
@@ -331,7 +375,10 @@ def _by_hand(group: str, observed: list[dict[str, Any]], findings: list[dict[str
         return sum(row[name] or 0 for row in known)
 
     severities = [row["severity"] for row in findings if row["group_id"] == group]
-    figures = {
+    newest = max((row for row in observed if row["group_id"] == group), key=lambda row: row["position"])
+    assert newest["member_count"] == 0 and {row["severity"] for row in findings if row["position"] == newest["position"]} <= {"info"}
+    nothing_now = {"need_severity": None, "need_rule": None, "current_critical_count": 0, "current_warning_count": 0}
+    figures = nothing_now | {
         "group_id": group,
         "cluster_id": "",
         "generation_count": sum(row["group_id"] == group for row in observed),

@@ -2,7 +2,7 @@
 function unpack() {
   const { columns, first, newest, details, next, lines } = JSON.parse(byId("group-lines").textContent);
   const at = Object.fromEntries(columns.map((name, number) => [name, number]));
-  for (const name of ["cluster", "strategy"]) {
+  for (const name of ["cluster", "strategy", "needs", "severity"]) {
     const known = [];
     for (const line of lines) {
       const member = line[at[name]];
@@ -77,15 +77,16 @@ function tableOfGroups(table) {
       name.append(link);
     }
     if (hasClusters) addName("td", lines.cluster(number), "id");
-    addName("td", lines.strategy(number), "word");
-    add("td", NUMBERS.format(lines.critical(number)), lines.critical(number) ? "critical" : "");
-    add("td", NUMBERS.format(lines.warning(number)), lines.warning(number) ? "warning" : "");
-    add("td", NUMBERS.format(lines.current(number)));
-    addSum(lines.avoidable(number), lines.avoidable_unknown(number));
-    addSum(lines.movements(number), lines.movements_unknown(number));
-    add("td", lines.imbalance(number)?.toFixed(2) ?? DASH);
+    add("td", lines.needs(number), `word needs ${lines.severity(number)}`.trim());
     const members = lines.members(number);
     add("td", members === null ? DASH : NUMBERS.format(members));
+    add("td", lines.imbalance(number)?.toFixed(2) ?? DASH);
+    add("td", lines.could_be(number)?.toFixed(2) ?? DASH);
+    addSum(lines.avoidable(number), lines.avoidable_unknown(number));
+    addSum(lines.movements(number), lines.movements_unknown(number));
+    add("td", NUMBERS.format(lines.critical(number)));
+    add("td", NUMBERS.format(lines.warning(number)));
+    addName("td", lines.strategy(number), "word");
     add("td", NUMBERS.format(lines.generations(number)));
     add("td", new Date(1000 * lines.last_seen(number)).toISOString().slice(0, 19).replace("T", " "));
     return it;
@@ -107,26 +108,46 @@ function tableOfGroups(table) {
     byId("next").disabled = first + ROWS_SHOWN >= matching.length;
   }
 
-  const found = {
-    critical: (number) => lines.critical(number) > 0,
-    warning: (number) => lines.critical(number) + lines.warning(number) > 0,
-    now: (number) => lines.current(number) > 0,
-    none: (number) => lines.critical(number) + lines.warning(number) === 0,
+  const hasPast = (number) => lines.critical(number) + lines.warning(number) > 0;
+  const gains = (number) => lines.could_be(number) < lines.imbalance(number);
+  const tests = {
+    needs: {
+      someone: (number) => lines.needs(number) !== "",
+      critical: (number) => lines.severity(number) === "critical",
+      warning: (number) => lines.severity(number) === "warning",
+      better: (number) => lines.severity(number) === "info",
+      past: (number) => lines.needs(number) === "" && hasPast(number),
+      none: (number) => lines.needs(number) === "" && !hasPast(number),
+    },
+    members: { some: (number) => lines.members(number) > 0, none: (number) => lines.members(number) === 0 },
+    gain: { better: gains, best: (number) => lines.imbalance(number) !== null && !gains(number) },
   };
+  /* The fields above the table, each by its name in the address. */
+  const fields = { q: "search", needs: "with-needs", members: "with-members", gain: "with-gain", strategy: "with-strategy", cluster: "in-cluster" };
+
+  /* What the fields ask for, as in the address: #q=orders&needs=someone; empty if they ask for nothing. */
+  function asked() {
+    const values = Object.entries(fields).map(([name, id]) => [name, chosen(id).trim()]);
+    return values.filter(([, value]) => value).map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+  }
 
   function select() {
     const wanted = byId("search").value.trim();
     const part = wanted.toLowerCase();
-    const [severity, strategy, cluster] = [chosen("with-findings"), chosen("with-strategy"), chosen("in-cluster")];
+    const [strategy, cluster] = [chosen("with-strategy"), chosen("in-cluster")];
+    const passes = Object.keys(tests).flatMap((name) => tests[name][chosen(fields[name])] ?? []);
     if (part) spellings ??= byRank.map((number) => [...new Set([lines.group(number), names[number]])].map((name) => name.toLowerCase()));
     matching = ordered.filter(
       (number) =>
         (!part || spellings[number].some((name) => name.includes(part))) &&
-        (!severity || found[severity](number)) &&
+        passes.every((test) => test(number)) &&
         (!strategy || lines.strategy(number) === strategy) &&
         (!cluster || lines.cluster(number) === cluster),
     );
-    for (const link of document.querySelectorAll("#files a")) link.hash = wanted && `q=${encodeURIComponent(wanted)}`;
+    for (const link of document.querySelectorAll("#files a")) link.hash = asked();
+    const isLost = matching.length === 0 && lines.length > 0;
+    byId("no-match").hidden = !isLost;
+    if (isLost) byId("no-match").firstElementChild.textContent = wanted ? `No group here matches \u201c${wanted}\u201d.` : "No group here matches.";
     first = 0;
     show();
   }
@@ -145,8 +166,18 @@ function tableOfGroups(table) {
     select();
   }
 
+  function clear() {
+    for (const id of Object.values(fields)) if (byId(id)) byId(id).value = "";
+  }
+
+  /* A reload, a link and the button for going back show the same groups again. */
+  function remember() {
+    select();
+    history.replaceState(null, "", `#${asked() || "groups"}`);
+  }
+
   function reveal(number) {
-    for (const id of ["search", "with-findings", "with-strategy", "in-cluster"]) if (byId(id)) byId(id).value = "";
+    clear();
     sought = number;
     select();
     first = Math.floor(matching.indexOf(number) / ROWS_SHOWN) * ROWS_SHOWN;
@@ -157,23 +188,37 @@ function tableOfGroups(table) {
     it.scrollIntoView({ block: "center" });
   }
 
-  /* #group-1f0c... is a group's row or part, #group=orders the same by name, #q=ord a search. Groups that are not here are in a further file. */
+  /* #group-1f0c... is a group's row or part, #group=orders the same by name, #q=ord&needs=someone a search and filters. Groups that are not
+     here are in a further file. */
   function follow() {
     const fragment = location.hash.slice(1);
     const [kind, ...rest] = fragment.split("=");
-    if (rest.length && (kind === "group" || kind === "q")) {
-      let wanted;
+    const decoded = (text) => {
       try {
-        wanted = decodeURIComponent(rest.join("="));
+        return decodeURIComponent(text);
       } catch {
-        return; /* no text: a lone per cent sign */
+        return undefined; /* no text: a lone per cent sign */
       }
+    };
+    if (rest.length && Object.hasOwn(fields, kind)) {
+      clear();
+      for (const [name, ...value] of fragment.split("&").map((it) => it.split("="))) {
+        const field = Object.hasOwn(fields, name) && byId(fields[name]);
+        if (field) field.value = decoded(value.join("=")) ?? "";
+      }
+      select();
+      byId("groups").scrollIntoView();
+      return;
+    }
+    if (rest.length && kind === "group") {
+      const wanted = decoded(rest.join("="));
+      if (wanted === undefined) return;
       const named = byRank.filter((number) => names[number] === wanted);
-      if (kind === "group" && named.length === 0 && lines.next) {
+      if (named.length === 0 && lines.next) {
         location.replace(lines.next + location.hash);
         return;
       }
-      if (kind === "group" && named.length === 1) {
+      if (named.length === 1) {
         const anchor = lines.anchor(named[0]);
         if (sections.has(anchor)) location.replace(`#${anchor}`);
         else reveal(named[0]);
@@ -189,8 +234,7 @@ function tableOfGroups(table) {
     if (number >= 0) reveal(number);
     else if (isGroup && lines.next) location.replace(lines.next + location.hash);
     else {
-      const folded = byId(fragment)?.closest("details");
-      if (folded) folded.open = true; /* not every browser unfolds for a fragment */
+      unfold(fragment);
       byId(fragment)?.scrollIntoView(); /* its place changed when rows were taken out */
     }
   }
@@ -205,9 +249,18 @@ function tableOfGroups(table) {
   for (const [id, value] of [["with-strategy", lines.strategy], ["in-cluster", lines.cluster]])
     byId(id)?.append(...[...new Set(byRank.map(value))].sort().map((name) => new Option(cut(name), name)));
   controls.hidden = false;
-  byId("search").addEventListener("input", select);
+  byId("search").addEventListener("input", remember);
   controls.addEventListener("change", (event) => {
-    if (event.target.id !== "search") select();
+    if (event.target.id !== "search") remember();
+  });
+  byId("no-match").querySelector("button").addEventListener("click", () => {
+    clear();
+    remember();
+    byId("search").focus();
+  });
+  byId("columns").addEventListener("click", () => {
+    const isWhole = table.classList.toggle("whole");
+    byId("columns").setAttribute("aria-pressed", isWhole);
   });
   byId("previous").addEventListener("click", () => {
     first -= ROWS_SHOWN;
@@ -225,9 +278,12 @@ function tableOfGroups(table) {
   follow();
 
   let note;
+  let cutNote;
   printing.push({
     before() {
-      fill(matching);
+      const isCut = isFirstPart() && matching.length > ROWS_PRINTED;
+      fill(isCut ? matching.slice(0, ROWS_PRINTED) : matching);
+      if (isCut) cutNote = tell(table, `The first ${ROWS_PRINTED} of ${NUMBERS.format(matching.length)} groups. "Print everything" at the end of the page has all.`);
       if (matching.length === lines.length) return;
       const filters = [...controls.querySelectorAll("label")].flatMap((label) => {
         const field = label.lastElementChild;
@@ -238,6 +294,7 @@ function tableOfGroups(table) {
     },
     after() {
       note?.remove();
+      cutNote?.remove();
       show();
     },
   });
@@ -267,5 +324,49 @@ function filterOfFindings(input) {
   });
 }
 
+/* A print has two pages: what needs someone, and the first groups. The button prints all parts. */
+const ROWS_PRINTED = 50;
+const isFirstPart = () => byId("now") !== null && !document.body.classList.contains("everything");
+
+function printEverything() {
+  document.body.classList.add("everything");
+  print();
+}
+
+if (byId("print-all")) {
+  byId("print-all").hidden = false;
+  byId("print-all").addEventListener("click", printEverything);
+  printing.push({ before() {}, after: () => document.body.classList.remove("everything") });
+}
+
+/* An age in its largest unit, see age_words() of jobs/report/first_screen.py. */
+function ageWords(seconds) {
+  const age = Math.max(0, seconds);
+  const [size, unit] = [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]].find(([it]) => age >= it) ?? [1, "second"];
+  const number = Math.floor(age / size);
+  return `${NUMBERS.format(number)} ${unit}${number === 1 ? "" : "s"}`;
+}
+
+/* The data gets older while the page is read. */
+function showAge(time) {
+  byId("age").textContent = `${ageWords(Date.now() / 1000 - Number(time.dataset.seconds))} old`;
+}
+
+/* Not every browser unfolds for a fragment, and none unfolds what a heading is above. */
+function unfold(fragment) {
+  const it = byId(fragment);
+  const folded = it?.closest("details") ?? (fragment === "reading" && it.querySelector("details"));
+  if (folded) folded.open = true;
+}
+
+unfold(location.hash.slice(1));
+document.addEventListener("click", (event) => {
+  const link = event.target.closest('a[href^="#"]');
+  if (link) unfold(link.hash.slice(1));
+});
+if (byId("data-until")) {
+  showAge(byId("data-until"));
+  setInterval(showAge, 30_000, byId("data-until"));
+}
 if (byId("group-table")) tableOfGroups(byId("group-table"));
 document.querySelectorAll("input[data-filter]").forEach(filterOfFindings);

@@ -60,7 +60,11 @@ def hostile_rows(text):
 
     poisoned = {"member_id", "previous_member_id", "group_instance_id", "topic", "message", "advice", "cluster_id", "leader_client"}
     poisoned |= {"strategy", "better_strategy", "cause"}
-    lists = {field.name: [poison(row) for row in getattr(rows, field.name)] for field in fields(rows) if field.name != "predicted"}
+    lists = {
+        field.name: [poison(row) for row in getattr(rows, field.name)]
+        for field in fields(rows)
+        if field.name not in ("predicted", "read_until_ms")
+    }
     predicted = predicted_of(
         f"{text}-a", cluster_id=f"{text}prod", member=f"{text}{MEMBER}", strategy=f"{text}range", leader=f"{text}java", chosen=3
     )

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from jobs.pages.figures import EN_DASH, visible
 from jobs.report.fleet import headline
 from jobs.report.groups import GroupLines, add_settled
+from jobs.report.needs import BETTER_ASSIGNOR
 from jobs.report.packed import PACKED, PackedLines, pack_lines
 from jobs.report.page import MOST_BYTES, build_page, render
 from jobs.report.prometheus import to_prometheus
@@ -29,7 +30,7 @@ from tests.builders.page_outline import Outline
 from tests.builders.report_rows import AS_OF, finding_row, group_row, large_fleet
 from tests.faults.hostile_names import NAMES
 
-SMALL = 200_000
+SMALL = 240_000
 """Bytes of a file where a test needs several."""
 
 
@@ -46,13 +47,16 @@ def page_with(*groups: dict[str, Any]) -> Outline:
 
 def test_a_packed_line_has_what_a_row_shows() -> None:
     changes = {"critical_count": 1_234, "warning_count": 2, "current_critical_count": 3, "current_warning_count": 1}
+    changes |= {"need_severity": "critical", "need_rule": "partitions_left_out", "better_gain": 0.115}
     changes |= {"movement_count": 7_000, "movement_count_known": 1_400, "avoidable_movement_count": None, "generation_count": 1_500}
     changes |= {"imbalance_ratio": 1.115, "member_count": 9, "last_at_ms": 1_790_000_120_999, "strategy": "sticky"}
     row = group_row("orders", **changes)
     (line,) = page_with(row).lines()
     shown = GroupLines(Ranking([row]))[0]
     assert (line["group"], line["cluster"], line["strategy"], line["rank"], line["anchor"]) == ("orders", "prod", "sticky", 1, shown.anchor)
-    assert (line["critical"], line["warning"], line["current"]) == (1_234, 2, 4)
+    assert (line["critical"], line["warning"]) == (1_234, 2)
+    assert (line["needs"], line["severity"]) == (shown.needs, shown.needs_severity) == ("partitions left out and 3 more", "critical")
+    assert f"{line['could_be']:.2f}" == shown.could_be.text == "1.00"
     assert (line["movements"], line["generations"] - line["movements_unknown"]) == (7_000, shown.movements.known)
     assert (line["avoidable"], line["avoidable_unknown"]) == (None, 1_500)
     assert (f"{line['imbalance']:.2f}", line["members"], line["generations"]) == (shown.imbalance.text, 9, 1_500)
@@ -61,7 +65,7 @@ def test_a_packed_line_has_what_a_row_shows() -> None:
 
 def test_unknown_figures_of_a_group_are_null() -> None:
     (line,) = page_with(group_row(strategy=None, imbalance_ratio=None, movement_count=None)).lines()
-    assert [name for name in PACKED if line[name] is None] == ["strategy", "avoidable", "movements", "imbalance"]
+    assert [name for name in PACKED if line[name] is None] == ["strategy", "avoidable", "movements", "imbalance", "could_be"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -215,7 +219,7 @@ def audited(strategy: str = "range", group_id: str = "orders", **changes: Any) -
     part |= {"generation_count": 2, "movement_count": 3, "movement_count_known": 1, "avoidable_movement_count": None}
     part |= {"avoidable_movement_count_known": 0, "first_at_ms": 10, "last_at_ms": 20, "newest_position": 5, "member_count": 2}
     part |= {"settled_position": 4, "imbalance_ratio": 1.5, "partitions_per_member_min": 1, "partitions_per_member_max": 3}
-    part |= {"predictable_count": 1, "predictable_at_ms": 12}
+    part |= {"predictable_count": 1, "predictable_at_ms": 12, "better_gain": None}
     return part | changes
 
 
@@ -248,6 +252,12 @@ def test_findings_of_a_group_are_counted_by_severity_and_whether_they_hold_now()
     parts = [found("a", "critical", 3, newest_position=4), found("b", "warning", 2), audited(), found("c", "warning", 1, newest_position=2)]
     (row,) = merge_parts(parts)
     assert [(row[f"{word}_count"], row[f"current_{word}_count"]) for word in ("critical", "warning", "info")] == [(3, 0), (3, 1), (0, 0)]
+    assert (row["need_severity"], row["need_rule"]) == ("warning", "b"), "the newest generation's alone"
+
+
+def test_a_better_assignor_is_a_need_of_a_group_with_members() -> None:
+    rows = [row for members in (2, 0) for row in merge_parts([audited(better_gain=0.2, member_count=members)])]
+    assert [row["need_rule"] for row in rows] == [BETTER_ASSIGNOR, None]
 
 
 def test_groups_of_one_name_in_two_clusters_are_two_and_findings_alone_are_none() -> None:

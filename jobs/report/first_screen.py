@@ -1,0 +1,167 @@
+"""The first screen of the report: what needs someone now, four totals, and how old the data is."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from datetime import datetime
+
+from assignors.generation.generation import SERVER_SIDE
+from jobs.pages.figures import Figure, count, from_ms, moment, words
+from jobs.report.groups import anchor
+from jobs.report.needs import BETTER_ASSIGNOR, FirstScreen, NeedLine, PastLine, Since, could_be, holds_since, stored_need
+from jobs.report.ranking import GroupKey, group_key
+from jobs.report.strategies import sum_of
+from jobs.report.view import ReportRows, Row
+from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, Basis, Severity
+
+MOST_LINES = 7
+"""How many lines the first screen has at most: more are a list, not a message."""
+
+_BROKERS_NAMES = {stored: name for name, stored in SERVER_STRATEGIES_BY_NAME.items()}
+_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+
+
+def build_first_screen(rows: ReportRows, as_of: datetime, listed: Container[GroupKey]) -> FirstScreen:
+    """Return what the report shows first.
+
+    Args:
+        rows: the collected rows, with printable texts.
+        as_of: the time of the run that writes the page.
+        listed: the groups with findings that have a line.
+    """
+    ranked = rows.ranked
+    need_count = sum(rule is not None for (rule,) in ranked.values("need_rule"))
+    lines = [row for row in ranked[:MOST_LINES] if row["need_rule"] is not None]
+    found: dict[GroupKey, list[Row]] = {}
+    for finding in rows.findings:
+        found.setdefault(group_key(finding), []).append(finding)
+    detailed = {group_key(row): row for row in rows.detailed}
+    histories = _histories(rows, {group_key(row) for row in lines})
+    needs = tuple(
+        _need_line(row, detailed.get(group_key(row), row), found.get(group_key(row), []), histories.get(group_key(row), []))
+        for row in lines
+    )
+    read_until = [at_ms for at_ms in (rows.read_until_ms, *(at_ms for (at_ms,) in ranked.values("last_at_ms"))) if at_ms is not None]
+    until_s = max(read_until, default=0) // 1000
+    return FirstScreen(
+        needs=needs,
+        need_count=need_count,
+        past=_past(rows, listed, MOST_LINES - len(needs)),
+        totals=_totals(rows),
+        all_empty=_all_empty(rows),
+        data_until=moment(from_ms(1000 * until_s)) if until_s else "",
+        data_until_s=until_s,
+        age=age_words(int(as_of.timestamp()) - until_s),
+    )
+
+
+def age_words(seconds: int) -> str:
+    """Return an age in its largest unit; a clock that is behind gives 0.
+
+    >>> age_words(725), age_words(60), age_words(7_199), age_words(400_000), age_words(-5)
+    ('12 minutes', '1 minute', '1 hour', '4 days', '0 seconds')
+    """
+    seconds = max(0, seconds)
+    size, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
+    number = seconds // size
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
+def _histories(rows: ReportRows, groups: set[GroupKey]) -> Mapping[GroupKey, list[tuple[int, int]]]:
+    """Return position and time of the known generations of these groups, newest first."""
+    histories: dict[GroupKey, list[tuple[int, int]]] = {}
+    for row in rows.tallies:
+        if row["basis"] == Basis.OBSERVED and group_key(row) in groups:
+            history = histories.setdefault(group_key(row), [])
+            history += [(one["position"], one["observed_at_ms"]) for one in row["generations"]]
+    return {key: sorted(history, reverse=True) for key, history in histories.items()}
+
+
+def _need_line(row: Row, details: Row, findings: list[Row], history: list[tuple[int, int]]) -> NeedLine:
+    need = stored_need(row)
+    assert need is not None, "only groups with a need have a line"
+    if need.rule == BETTER_ASSIGNOR:
+        what, advice = _better_assignor(details)
+        settled_at = details.get("settled_at_ms")
+        since = None if settled_at is None else Since(settled_at, is_exact=False)
+    else:
+        of_rule = [finding for finding in findings if finding["rule_id"] == need.rule]
+        newest = next((one for one in of_rule if one["is_current"] and one["severity"] == need.severity), None)
+        what = "" if newest is None else newest["message"] or ""
+        advice = "" if newest is None else newest["advice"] or ""
+        since = holds_since({position for one in of_rule for position in one["positions"]}, history)
+        if since is None and newest is not None:
+            since = Since(newest["observed_at_ms"], is_exact=False)
+    return NeedLine(
+        severity=need.severity,
+        rule=words(need.rule),
+        cluster_id=row["cluster_id"],
+        group_id=row["group_id"],
+        anchor=anchor(*group_key(row)),
+        what=what,
+        since="" if since is None else f"{'' if since.is_exact else 'at least '}since {moment(from_ms(since.at_ms))[:-3]}",
+        advice=advice,
+        other_count=max(0, row["current_critical_count"] + row["current_warning_count"] - 1),
+    )
+
+
+def _better_assignor(row: Row) -> tuple[str, str]:
+    """Return what another assignor would give, and how to get it."""
+    imbalance, best = row["imbalance_ratio"], could_be(row["imbalance_ratio"], row["better_gain"])
+    strategy = row.get("better_strategy")
+    what = f"the busiest member has {imbalance:.2f} times the mean load; {strategy or 'another assignor'} would give {best:.2f}"
+    if strategy is None:
+        return what, "See the verdict in the group's details."
+    if strategy in SERVER_SIDE:
+        return what, f"Set group.remote.assignor={_BROKERS_NAMES.get(strategy, strategy)} in all members."
+    return what, f"Change partition.assignment.strategy to {strategy}. evenkeel what-if rehearses it."
+
+
+def _past(rows: ReportRows, listed: Container[GroupKey], most: int) -> tuple[PastLine, ...]:
+    """Return for each group its worst finding that no longer holds, the most severe and then the newest first."""
+    worst: dict[GroupKey, Row] = {}
+    for row in rows.findings:
+        key = group_key(row)
+        if not row["is_current"] and row["severity"] != Severity.INFO and key in listed:
+            if key not in worst or _urgency(row) > _urgency(worst[key]):
+                worst[key] = row
+    newest_first = sorted(worst.values(), key=lambda row: (row["group_id"], row["cluster_id"]))
+    newest_first.sort(key=_urgency, reverse=True)
+    return tuple(
+        PastLine(
+            severity=row["severity"],
+            rule=words(row["rule_id"]),
+            cluster_id=row["cluster_id"],
+            group_id=row["group_id"],
+            anchor=anchor(*group_key(row)),
+            last_at=moment(from_ms(row["observed_at_ms"]))[:-3],
+        )
+        for row in newest_first[:most]
+    )
+
+
+def _urgency(row: Row) -> tuple[int, int, str]:
+    return (Severity(row["severity"]).rank, row["observed_at_ms"], row["rule_id"])
+
+
+def _totals(rows: ReportRows) -> tuple[tuple[Figure, str], ...]:
+    observed = [row for row in rows.tallies if row["basis"] == Basis.OBSERVED]
+    groups, generations = len(rows.ranked), sum(row["generation_count"] for row in observed)
+    members = sum(number or 0 for (number,) in rows.ranked.values("member_count"))
+    avoidable = sum_of(observed, "avoidable_movement_count").figure("no generation whose predecessor is known")
+    return (
+        (count(groups), "group" if groups == 1 else "groups"),
+        (count(members), "member when last seen" if members == 1 else "members when last seen"),
+        (count(generations), "rebalance seen" if generations == 1 else "rebalances seen"),
+        (Figure(avoidable.text, avoidable.note, avoidable.value), "partitions moved without need"),
+    )
+
+
+def _all_empty(rows: ReportRows) -> str:
+    with_generations = [members for members, generations in rows.ranked.values("member_count", "generation_count") if generations]
+    if not with_generations or any(with_generations):
+        return ""
+    number = len(with_generations)
+    if number == 1:
+        return "The only group was empty when last seen. Its figures are of its last generation with members."
+    return f"All {number:,} groups were empty when last seen. Figures are of their last generation with members."

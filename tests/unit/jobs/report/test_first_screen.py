@@ -1,0 +1,179 @@
+"""The first screen: which groups need someone now, since when, what to change, and how old the data is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from jobs.report.first_screen import MOST_LINES, build_first_screen
+from jobs.report.needs import BETTER_ASSIGNOR, LEAST_GAIN, FirstScreen, Need, Since, holds_since, need_of
+from jobs.report.page import build_page, render
+from jobs.report.ranking import Ranking, group_key
+from jobs.report.view import ReportRows
+from tests.builders.report_rows import AS_OF, finding_row, generation_row, group_row, needing_row, of_groups, tally_row
+
+AS_OF_MS = int(AS_OF.timestamp()) * 1000
+
+
+def screen_of(rows: ReportRows) -> FirstScreen:
+    return build_first_screen(rows, AS_OF, {group_key(row) for row in rows.ranked})
+
+
+# --- the decision for one group ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("current", "members", "gain", "expected"),
+    [
+        ([], 3, None, None),
+        ([("info", "topic_skew")], 3, None, None),
+        ([("warning", "restart_loop")], 0, None, Need("warning", "restart_loop")),
+        ([("warning", "restart_loop"), ("warning", "idle_members")], 3, 9.0, Need("warning", "idle_members")),
+        ([("warning", "idle_members"), ("critical", "partitions_left_out")], 3, None, Need("critical", "partitions_left_out")),
+        ([("warning", "a rule of a later release"), ("warning", "restart_loop")], 3, None, Need("warning", "restart_loop")),
+        ([], 3, LEAST_GAIN, Need("info", BETTER_ASSIGNOR)),
+        ([], 3, 0.99 * LEAST_GAIN, None),
+        ([], 0, 9.0, None),
+        ([], None, 9.0, None),
+    ],
+)
+def test_need_is_the_most_severe_finding_else_a_better_assignor(
+    current: Sequence[tuple[str, str]], members: int | None, gain: float | None, expected: Need | None
+) -> None:
+    assert need_of(current, members, gain) == expected == need_of(current[::-1], members, gain)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({9}, Since(90, True)),
+        ({9, 8}, Since(80, True)),
+        ({9, 7}, Since(90, True)),  # it had stopped in between
+        ({9, 8, 7}, Since(70, False)),  # it may be older than what is known
+        ({8, 7}, None),
+        (set(), None),
+    ],
+)
+def test_since_is_the_first_of_an_unbroken_row_of_generations(found: set[int], expected: Since | None) -> None:
+    assert holds_since(found, [(9, 90), (8, 80), (7, 70)]) == expected
+    assert holds_since(found, []) is None
+
+
+# --- the lines ---------------------------------------------------------------------------------------------------------
+
+
+def test_line_says_what_since_when_and_what_to_change() -> None:
+    row = needing_row("orders", current_warning_count=3)
+    history = [generation_row(3, 2), generation_row(2, 1), generation_row(1, None)]
+    rows = ReportRows(
+        **of_groups(row),
+        tallies=[tally_row("range", "observed", generations=history)],
+        findings=[
+            finding_row(is_current=True, rule_id="idle_members", positions=[12, 11], message="1 of 4 idle", advice="Add partitions."),
+            finding_row(is_current=True, rule_id="restart_loop", positions=[12], message="not this one"),
+        ],
+    )
+    (line,) = screen_of(rows).needs
+    assert (line.group_id, line.rule, line.severity, line.what, line.advice) == (
+        "orders",
+        "idle members",
+        "warning",
+        "1 of 4 idle",
+        "Add partitions.",
+    )
+    assert (line.since, line.other_count) == ("since 2026-09-21 14:13", 2)
+
+
+def test_since_of_a_group_without_history_is_that_of_its_finding_at_least() -> None:
+    rows = ReportRows(ranked=Ranking([needing_row("orders")]), findings=[finding_row(is_current=True, rule_id="idle_members")])
+    (line,) = screen_of(rows).needs
+    assert line.since == "at least since 2026-09-21 14:15"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "better", "advice"),
+    [
+        ("range", "sticky", "Change partition.assignment.strategy to sticky. evenkeel what-if rehearses it."),
+        ("uniform", "server-range", "Set group.remote.assignor=range in all members."),
+    ],
+)
+def test_better_assignor_is_named_with_what_it_gives(strategy: str, better: str, advice: str) -> None:
+    need = {"need_severity": "info", "need_rule": BETTER_ASSIGNOR, "better_gain": 0.5, "better_strategy": better, "strategy": strategy}
+    (line,) = screen_of(ReportRows(**of_groups(group_row("orders", **need)))).needs
+    assert line.what == f"the busiest member has 1.50 times the mean load; {better} would give 1.00"
+    assert (line.advice, line.since) == (advice, "at least since 2026-09-21 14:15")
+
+
+@pytest.mark.parametrize(("needing", "past", "shown"), [(9, 9, (7, 0)), (2, 9, (2, 5)), (0, 3, (0, 3)), (0, 0, (0, 0))])
+def test_lines_are_seven_at_most_and_the_past_fills_what_is_left(needing: int, past: int, shown: tuple[int, int]) -> None:
+    now = [needing_row(f"now-{number}") for number in range(needing)]
+    then = [group_row(f"then-{number}", warning_count=1) for number in range(past)]
+    findings = [finding_row(row["group_id"], is_current=True, rule_id="idle_members") for row in now]
+    findings += [finding_row(row["group_id"]) for row in then]
+    screen = screen_of(ReportRows(ranked=Ranking([*now, *then]), findings=findings))
+    assert (len(screen.needs), len(screen.past)) == shown and sum(shown) <= MOST_LINES
+    assert screen.need_count == needing
+    html = render(build_page(ReportRows(ranked=Ranking([*now, *then]), findings=findings), AS_OF)).html
+    assert ('<h1 id="now-title">Nothing needs you</h1>' in html) == (needing == 0)
+    assert (f"All {needing} groups that need someone" in html) == (needing > MOST_LINES)
+
+
+def test_past_is_the_worst_then_the_newest_finding_of_each_group() -> None:
+    findings: list[dict[str, Any]] = [
+        finding_row("a", rule_id="restart_loop", observed_at_ms=1_790_000_000_000),
+        finding_row("a", rule_id="idle_members", observed_at_ms=1_790_000_060_000),
+        finding_row("b", severity="critical", rule_id="partitions_left_out", observed_at_ms=1_780_000_000_000),
+        finding_row("c", severity="info"),
+        finding_row("d", is_current=True),
+        finding_row("not in the ranking"),
+    ]
+    rows = ReportRows(ranked=Ranking(group_row(name) for name in "abcd"), findings=findings)
+    past = [(line.group_id, line.rule, line.last_at) for line in screen_of(rows).past]
+    assert past == [("b", "partitions left out", "2026-05-28 20:26"), ("a", "idle members", "2026-09-21 14:14")]
+
+
+# --- totals and ages ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("members", "sentence"),
+    [
+        ((0, 0, None), "All 2 groups were empty when last seen. Figures are of their last generation with members."),
+        ((0, None), "The only group was empty when last seen. Its figures are of its last generation with members."),
+        ((0, 1), ""),
+        ((None,), ""),
+        ((), ""),
+    ],
+)
+def test_a_fleet_without_members_is_explained(members: Sequence[int | None], sentence: str) -> None:
+    groups = [group_row(f"g{n}", member_count=count, generation_count=0 if count is None else 3) for n, count in enumerate(members)]
+    assert screen_of(ReportRows(ranked=Ranking(groups))).all_empty == sentence
+
+
+def test_totals_are_four_in_words() -> None:
+    tallies = [tally_row("range", "observed", avoidable_movement_count_sum=5, avoidable_movement_count_known=3)]
+    screen = screen_of(ReportRows(**of_groups(group_row("a", member_count=1), group_row("b", member_count=0)), tallies=tallies))
+    assert [f"{figure.text} {words}" for figure, words in screen.totals] == [
+        "2 groups",
+        "1 member when last seen",
+        "3 rebalances seen",
+        "5 partitions moved without need",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("read_until_ms", "age"), [(None, "12 minutes"), (AS_OF_MS - 61_000, "1 minute"), (AS_OF_MS - 9_000_000, "12 minutes")]
+)
+def test_age_is_that_of_the_newest_row_read(read_until_ms: int | None, age: str) -> None:
+    rows = ReportRows(ranked=Ranking([group_row(last_at_ms=AS_OF_MS - 725_000)]), read_until_ms=read_until_ms)
+    screen = screen_of(rows)
+    assert screen.age == age
+    html = render(build_page(rows, AS_OF)).html
+    assert re.search(
+        rf'Data until <time id="data-until" data-seconds="{screen.data_until_s}">{screen.data_until} UTC</time>, '
+        rf'<span id="age">{age} old when this page was made</span>',
+        html,
+    )
