@@ -28,6 +28,7 @@ from jobs.runtime.log_format import logs_json, set_up_logging
 from jobs.runtime.output_files import check_new_file, check_outputs
 from jobs.runtime.run_options import RunNameOptions, WarehouseOptions
 from jobs.settings import check_strategies, conf_folder, load_settings
+from jobs.show.options import ExplainOptions, ShowOptions
 from jobs.what_if.options import WhatIfOptions
 from schemas.config import Settings
 from schemas.vocabulary import SOURCES_OF_GROUPS, Source
@@ -93,6 +94,8 @@ def main(argv: Sequence[str] | None = None, interruption: Interruption | None = 
             summary: str | None = _collect(options)
         elif isinstance(options, WhatIfOptions) and not options.save:
             summary = _what_if(options)
+        elif isinstance(options, ShowOptions | ExplainOptions):
+            summary = _show(command.name, options)
         else:
             summary = _run(command, options, facts, interruption)
         if summary is not None:
@@ -194,6 +197,16 @@ def _what_if(options: WhatIfOptions) -> str:
     with _needing("what-if", "deltalake", "reading"):
         from jobs.what_if import run as what_if
     return what_if.run(options, settings.warehouse)
+
+
+def _show(command: str, options: ShowOptions | ExplainOptions) -> str:
+    """Return what is stored of groups, as tables or as sentences."""
+    settings = load_settings(options, conf_folder())
+    with _needing(command, "deltalake", "reading"):
+        from jobs.show import run as show
+    if isinstance(options, ExplainOptions):
+        return show.answer_explain(options, settings.warehouse)
+    return show.answer_show(options, settings.warehouse)
 
 
 def _collect(options: CollectOptions) -> str:

@@ -13,6 +13,7 @@ from jobs.collect import options as collect
 from jobs.runtime.arguments import RENAMED, moment, names, option, partition, servers
 from jobs.runtime.errors import UsageError
 from jobs.runtime.run_options import RunNameOptions, WarehouseOptions
+from jobs.show import options as show
 from jobs.what_if import options as what_if
 from schemas.vocabulary import Severity, Source
 
@@ -140,6 +141,10 @@ class RunOptions(PageOptions, AuditOptions, LandOptions):
     """Options of ``run``, in the order of its stages: landing, audit, report."""
 
 
+CommandOptions = collect.CollectOptions | show.ShowOptions | show.ExplainOptions | WarehouseOptions
+"""The options of any command."""
+
+
 @dataclass(frozen=True)
 class Command:
     """One command.
@@ -156,7 +161,7 @@ class Command:
 
     name: str
     summary: str
-    options: type[collect.CollectOptions] | type[WarehouseOptions]
+    options: type[CommandOptions]
     stages: tuple[str, ...] = ()
     makes_report: bool = False
     is_short: bool = False
@@ -202,6 +207,20 @@ _COMMANDS = (
         is_short=True,
     ),
     Command(
+        "show",
+        "a group as it was in any generation: members, partitions, lag, cause, movements; without a group, the list of groups",
+        show.ShowOptions,
+        explanation=show.SHOW_EXPLANATION,
+        epilog=show.EPILOG,
+    ),
+    Command(
+        "explain",
+        "a generation of a group in sentences: what happened, why, what to change; for terminals, tickets and programs",
+        show.ExplainOptions,
+        explanation=show.EXPLAIN_EXPLANATION,
+        epilog=show.EPILOG,
+    ),
+    Command(
         "what-if",
         "a change to groups -> what each assignor would make of it: loads, movements, steps; needs neither Java nor Spark but to save them",
         what_if.WhatIfOptions,
@@ -238,7 +257,7 @@ class Parsed(NamedTuple):
     """A parsed command line: the command, its options (of the class that the command names), and a log line for each former name."""
 
     command: Command
-    options: collect.CollectOptions | WarehouseOptions
+    options: CommandOptions
     renamed: tuple[str, ...]
 
 

@@ -22,7 +22,7 @@ SETTINGS = {"spark.master": "master", "spark.remote": "remote", "spark.submit.de
 """The same options by their names as settings of ``--conf``."""
 ALSO_PASSED_ON = ("master", "deploy_mode")
 """The fields of CommandLine that stay among Spark's options; the launcher adds the others itself."""
-WITHOUT_SPARK = {"collect": (), "what-if": ("--save",)}
+WITHOUT_SPARK = {"collect": (), "show": (), "explain": (), "what-if": ("--save",)}
 """The commands that are plain Python, with the options that take Spark all the same."""
 ENCODED = "--encoded-arguments"
 """The first argument of a driver whose other arguments are encoded."""

@@ -77,13 +77,42 @@ class PublishedTables:
             raise _damaged(self.folder, table, error) from error
         return {tuple(row[name] for name in columns): row["count_all"] for row in counted}
 
-    def _read(self, table: str, columns: Sequence[str], wanted: Filter | None, since: datetime | None = None) -> pa.Table | None:
+    def newest(
+        self, table: str, key: Sequence[str], columns: Sequence[str], wanted: Filter | None = None, until: datetime | None = None
+    ) -> list[StoredRow]:
+        """Return of each combination of values of the key the row with the largest ``position``, in no order.
+
+        Each has the key, these columns, ``position``, and in ``row_count`` the number of rows with this key. Only these rows become
+        Python objects.
+
+        Args:
+            until: the latest ``observed_at``, pushed down as ``wanted`` is; None for all times.
+
+        Raises:
+            WarehouseDamagedError: the log or a file of the table cannot be read.
+        """
+        try:
+            read = self._read(table, list(dict.fromkeys((*key, *columns, "position"))), wanted, until=until)
+            if read is None or not read.num_rows:
+                return []
+            ordered = read.sort_by("position")
+            numbered = ordered.select(list(key)).append_column("row", pa.array(range(ordered.num_rows)))
+            last = numbered.group_by(list(key)).aggregate([("row", "max"), ("row", "count")])
+            rows = ordered.take(last["row_max"]).append_column("row_count", last["row_count"]).to_pylist()
+        except _READ_ERRORS as error:
+            raise _damaged(self.folder, table, error) from error
+        absent = dict.fromkeys(set(columns).difference(rows[0]))
+        return [{**row, **absent} for row in rows]
+
+    def _read(
+        self, table: str, columns: Sequence[str], wanted: Filter | None, since: datetime | None = None, until: datetime | None = None
+    ) -> pa.Table | None:
         """Return the columns that the table has; None of a table that the run did not know."""
         if table not in self.versions:
             return None
         dataset = _dataset_of(self.folder / table, DeltaTable(self.folder / table, version=self.versions[table]))
         known = [name for name in columns if name in dataset.schema.names]
-        return dataset.to_table(columns=known, filter=_expression(wanted or {}, since))
+        return dataset.to_table(columns=known, filter=_expression(wanted or {}, since, until))
 
 
 def open_published(location: str) -> PublishedTables:
@@ -123,11 +152,13 @@ def _dataset_of(folder: Path, table: DeltaTable) -> ds.Dataset:
     return table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(str(folder), LocalFileSystem()))
 
 
-def _expression(wanted: Filter, since: datetime | None = None) -> ds.Expression | None:
+def _expression(wanted: Filter, since: datetime | None = None, until: datetime | None = None) -> ds.Expression | None:
     """Return a filter as pyarrow takes it; None for all rows."""
     tests = [ds.field(name).isin(list(values)) for name, values in wanted.items()]
     if since is not None:
         tests.append(ds.field("observed_at") >= since)
+    if until is not None:
+        tests.append(ds.field("observed_at") <= until)
     return reduce(and_, tests) if tests else None
 
 

@@ -17,7 +17,7 @@ from jobs.reading.stored import GroupKey, PartitionWeights, StoredGeneration
 from schemas.vocabulary import MOST_LAG
 
 
-class _Seen(NamedTuple):
+class SeenPartition(NamedTuple):
     """A partition in one metadata snapshot."""
 
     observed_at: datetime
@@ -34,13 +34,15 @@ def read_weights(tables: PublishedTables, groups: Sequence[StoredGeneration]) ->
     Raises:
         WarehouseDamagedError: a table cannot be read.
     """
-    times = _snapshot_times(tables, groups)
+    times = snapshot_times(tables, {topic for group in groups for topic in _held(group)})
     nearest = {
-        (group.key, topic): _newest_two(times.get((group.key.cluster_id, topic), ()), group.until)
+        (group.key, topic): newest_two(times.get((group.key.cluster_id, topic), ()), group.until)
         for group in groups
         for topic in _held(group)
     }
-    seen = _seen(tables, {(key.cluster_id, topic) for key, topic in nearest}, {time for pair in nearest.values() for time in pair})
+    seen = seen_partitions(
+        tables, {(key.cluster_id, topic) for key, topic in nearest}, {time for pair in nearest.values() for time in pair}
+    )
     commits = _commits(tables, groups)
     return {group.key: _weights_of(group, nearest, seen, commits.get(group.key, ())) for group in groups}
 
@@ -48,7 +50,7 @@ def read_weights(tables: PublishedTables, groups: Sequence[StoredGeneration]) ->
 def _weights_of(
     group: StoredGeneration,
     nearest: Mapping[tuple[GroupKey, str], Sequence[datetime]],
-    seen: Mapping[tuple[str, str, datetime], Mapping[int, _Seen]],
+    seen: Mapping[tuple[str, str, datetime], Mapping[int, SeenPartition]],
     commits: Iterable[StoredRow],
 ) -> PartitionWeights:
     lag: dict[TopicPartition, int] = {}
@@ -63,7 +65,7 @@ def _weights_of(
         if now is None:
             continue
         used.append(now.observed_at)
-        waiting = _lag(committed[topic, partition], now)
+        waiting = lag_at(committed[topic, partition], now)
         if waiting is not None:
             lag[topic, partition] = waiting
         rate = _rate(at[1], now) if len(at) > 1 else None
@@ -72,7 +74,7 @@ def _weights_of(
     return PartitionWeights(lag, throughput, max(used, default=None))
 
 
-def _lag(commits: Iterable[StoredRow], seen: _Seen) -> int | None:
+def lag_at(commits: Iterable[StoredRow], seen: SeenPartition) -> int | None:
     """Return how many records come after the last commit up to a metadata snapshot.
 
     None where the last commit is a deletion or of another topic of the name, and where the snapshot has no end of the log.
@@ -86,7 +88,7 @@ def _lag(commits: Iterable[StoredRow], seen: _Seen) -> int | None:
     return min(max(seen.end_offset - int(last["committed_offset"]), 0), MOST_LAG)
 
 
-def _rate(before: _Seen | None, after: _Seen) -> float | None:
+def _rate(before: SeenPartition | None, after: SeenPartition) -> float | None:
     """Return by how many records a second a log grew; None where it became shorter, or is of another topic of the name."""
     if before is None or before.topic_id != after.topic_id or before.end_offset is None or after.end_offset is None:
         return None
@@ -98,26 +100,36 @@ def _held(group: StoredGeneration) -> set[str]:
     return {topic for held in group.generation.assignment.values() for topic, _ in held}
 
 
-def _snapshot_times(tables: PublishedTables, groups: Iterable[StoredGeneration]) -> dict[_TopicKey, list[datetime]]:
-    """Return the times of a topic's metadata snapshots, newest first."""
-    topics = {topic for group in groups for topic in _held(group)}
+def snapshot_times(tables: PublishedTables, topics: set[str]) -> dict[_TopicKey, list[datetime]]:
+    """Return the times of the metadata snapshots of topics by cluster and topic, newest first.
+
+    Raises:
+        WarehouseDamagedError: the table cannot be read.
+    """
     times: dict[_TopicKey, list[datetime]] = defaultdict(list)
     for row in tables.rows("topic_snapshots", ("cluster_id", "topic", "observed_at"), {"topic": topics}):
         times[row["cluster_id"], row["topic"]].append(row["observed_at"])
     return {key: sorted(of_topic, reverse=True) for key, of_topic in times.items()}
 
 
-def _newest_two(times: Iterable[datetime], until: datetime | None) -> list[datetime]:
+def newest_two(times: Iterable[datetime], until: datetime | None) -> list[datetime]:
     """Return the newest of times that are sorted downwards, and the one before it, up to a moment."""
     return [time for time in times if until is None or time <= until][:2]
 
 
-def _seen(tables: PublishedTables, topics: set[_TopicKey], times: set[datetime]) -> dict[tuple[str, str, datetime], dict[int, _Seen]]:
+def seen_partitions(
+    tables: PublishedTables, topics: set[_TopicKey], times: set[datetime]
+) -> dict[tuple[str, str, datetime], dict[int, SeenPartition]]:
+    """Return the partitions of topics in their metadata snapshots of these times, by cluster, topic, time and partition.
+
+    Raises:
+        WarehouseDamagedError: the table cannot be read.
+    """
     columns = ("cluster_id", "topic", "observed_at", "topic_id", "partitions")
     wanted: Filter = {"topic": {topic for _, topic in topics}, "observed_at": times}
     return {
         (row["cluster_id"], row["topic"], row["observed_at"]): {
-            one["partition"]: _Seen(row["observed_at"], row["topic_id"], one["end_offset"]) for one in row["partitions"] or ()
+            one["partition"]: SeenPartition(row["observed_at"], row["topic_id"], one["end_offset"]) for one in row["partitions"] or ()
         }
         for row in tables.rows("topic_snapshots", columns, wanted)
         if (row["cluster_id"], row["topic"]) in topics

@@ -19,6 +19,7 @@ from jobs.pages.figures import (
     ratio,
     words,
 )
+from jobs.pages.generation_words import special, what_changed
 from jobs.report.exchange import draw_exchange
 from jobs.report.heat_map import lay_out
 from jobs.report.measures import OF_GENERATION, ONLY_UNBROKEN, WHY
@@ -26,7 +27,7 @@ from jobs.report.member_names import name_members
 from jobs.report.needs import could_be, needs_words
 from jobs.report.ranking import GroupKey, Ranking, group_key
 from jobs.report.strategies import GROUP_COLUMNS, compare
-from jobs.report.timeline import KINDS, course, draw, moved, special, what_changed
+from jobs.report.timeline import KINDS, course, draw, moved
 from jobs.report.view import (
     SETTLED_COLUMNS,
     CauseLine,

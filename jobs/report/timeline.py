@@ -8,7 +8,7 @@ from typing import Any
 
 from assignors.audit.triggers import Trigger
 from jobs.pages.figures import EN_DASH, from_ms, moment, words
-from schemas.vocabulary import Cause
+from jobs.pages.generation_words import special, what_changed
 
 Row = Mapping[str, Any]
 
@@ -45,11 +45,6 @@ CAUSE_MARKS = {
     Trigger.NONE_VISIBLE: "?",
 }
 """The sign of each cause under its generation; the legend of a drawing explains the signs in it."""
-
-SHOWN_BY_TRIGGERS = {
-    cause.value for cause in (Cause.JOINED, Cause.CONVERTED, Cause.STATIC_RETURNED, Cause.SUBSCRIPTION_CHANGED, Cause.METADATA_CHANGED)
-}
-"""Causes in a log that a trigger has too."""
 
 ARROW = "\N{RIGHTWARDS ARROW}"
 
@@ -111,18 +106,6 @@ class Timeline:
     names_y: int = _NAMES_Y
 
 
-def special(row: Row) -> str:
-    """Return the kind of a snapshot that is no ordinary rebalance: ``follow-up``, ``rewrite``, ``repeat``; else an empty text.
-
-    A repeated generation id is a static member's rewrite, unless a trigger shows that something else was written.
-    """
-    if row["is_follow_up"]:
-        return "follow-up"
-    if row["previous_generation"] is not None and row["previous_generation"] == row["generation"]:
-        return "repeat" if "generation_rewritten" in (row["triggers"] or ()) else "rewrite"
-    return ""
-
-
 def moved(row: Row) -> dict[str, int] | None:
     """Return the parts of ``movement_count`` by kind; None if the generation has no known predecessor."""
     if row["movement_count"] is None:
@@ -154,23 +137,6 @@ def _outcome(row: Row) -> str:
 
 def _later(since_ms: int, at_ms: int) -> str:
     return f"+{max(0, at_ms - since_ms) / 1000:,.1f} s"
-
-
-def what_changed(row: Row) -> str | None:
-    """Return the triggers of a generation and the causes that the coordinator has logged; None if no trigger is known.
-
-    >>> what_changed({"triggers": ["member_left"], "logged_causes": ["session_expired"]})
-    'member left (session expired)'
-    >>> what_changed({"triggers": ["none_visible"], "logged_causes": ["enforced"]})
-    'enforced'
-    """
-    if row["triggers"] is None:
-        return None
-    logged = [cause for cause in row["logged_causes"] or () if cause not in SHOWN_BY_TRIGGERS]
-    triggers = [trigger for trigger in row["triggers"] if not (logged and trigger == Trigger.NONE_VISIBLE.value)]
-    reasons = ", ".join(map(words, logged))
-    named = ", ".join(map(words, triggers))
-    return f"{named} ({reasons})" if named and reasons else named or reasons
 
 
 def describe(row: Row) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assignors.audit.least_movement import Least
+from jobs.pages import plain_text
 from jobs.runtime.locations import on_one_line
 from jobs.what_if.deploy import Deploy
 from jobs.what_if.figures import Answer, Loads, Span
@@ -58,11 +59,7 @@ def curve_lines(subject: Subject, curve: Curve) -> Iterator[str]:
 
 def table_lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield rows as columns: the first to the left, others to the right. Names are escaped."""
-    cells = [[on_one_line(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for first, *others in cells:
-        padded = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
-        yield "  ".join(padded).rstrip()
+    yield from plain_text.table_lines([[on_one_line(cell) for cell in row] for row in rows], range(1, len(rows[0])))
 
 
 def _without_unknown(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:

@@ -89,6 +89,21 @@ def commit(group_id: str, topic: str, partition: int, position: int, offset: int
     return {"offset_snapshots": [{**key, "observed_at": at(position), "committed_offset": offset, "is_deleted": offset is None, **other}]}
 
 
+def movement(
+    group_id: str, position: int, topic: str, partition: int, source: str | None, target: str | None, kind: str = "revoked", **other: Any
+) -> dict[str, list[Row]]:
+    """Return an observed movement of a partition from one member to another in the generation of a position."""
+    key = {"cluster_id": "c", "group_id": group_id, "generation": position, "position": position, "observed_at": at(position)}
+    moved = {"topic": topic, "partition": partition, "previous_member_id": source, "member_id": target, "kind": kind}
+    return {"movements": [{**key, "basis": "observed", "strategy": "range", **moved, **other}]}
+
+
+def finding(group_id: str, position: int, rule_id: str, severity: str, message: str, advice: str) -> dict[str, list[Row]]:
+    """Return a finding of the generation of a position."""
+    key = {"cluster_id": "c", "group_id": group_id, "generation": position, "position": position, "observed_at": at(position)}
+    return {"findings": [{**key, "rule_id": rule_id, "severity": severity, "message": message, "advice": advice}]}
+
+
 def write_warehouse(
     folder: Path, *parts: Mapping[str, list[Row]], contract: str = str(CONTRACT_VERSION), status: str = "published"
 ) -> Path:

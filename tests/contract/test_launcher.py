@@ -25,6 +25,7 @@ from jobs.launcher.command_line import choose_way, parse
 from jobs.launcher.environment import codeset
 from jobs.launcher.workload import LANDING_COMMANDS, SHORT_COMMANDS
 from jobs.options import COMMANDS
+from jobs.show.options import ExplainOptions, ShowOptions
 from jobs.what_if.options import WhatIfOptions
 from tests.builders.checkouts import JARS, TRAP, Checkout, locked
 
@@ -150,7 +151,7 @@ def test_launcher_knows_the_kind_of_each_command():
     assert {*LANDING_COMMANDS} == {name for name, command in COMMANDS.items() if command.lands}
     assert {*SHORT_COMMANDS} == {name for name, command in COMMANDS.items() if command.is_short}
     for name, command in COMMANDS.items():
-        is_plain = command.options in (CollectOptions, WhatIfOptions)
+        is_plain = command.options in (CollectOptions, ShowOptions, ExplainOptions, WhatIfOptions)
         assert choose_way(parse([name]), {}) == ("python" if is_plain else "local"), name
 
 

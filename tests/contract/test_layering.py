@@ -75,7 +75,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "brokers": ("runtime",),
     "storage": ("runtime", "workers"),
     "collect": ("brokers", "decoders", "runtime"),
-    "options": ("collect", "what_if", "runtime"),
+    "options": ("collect", "show", "what_if", "runtime"),
     "context": ("options", "storage", "workers", "decoders", "brokers", "runtime"),
     "land": ("context", "storage", "workers", "decoders", "brokers", "runtime"),
     "assign": ("context", "storage", "workers", "runtime"),
@@ -85,11 +85,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "verify": ("storage", "runtime"),
     # The two exceptions among siblings: what goes by age is what audits would find again, and nothing goes from a damaged warehouse.
     "maintain": ("context", "storage", "workers", "audit", "verify", "runtime"),
-    # Rooms to come: published tables of a local folder without Spark, changes played before they are made, and what is shown of a group.
+    # Published tables of a local folder without Spark, what is shown of a group, and changes played before they are made.
     "reading": ("runtime",),
     "backtest": ("reading",),
     "what_if": ("context", "pages", "storage", "workers", "backtest", "reading", "runtime"),
-    "show": ("reading", "findings", "runtime"),
+    "show": ("pages", "reading", "runtime"),
 }
 MAY_IMPORT_OF_ASSIGNORS: dict[str, tuple[str, ...]] = {
     "java": ("model",),

@@ -217,7 +217,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(argv: list[str], message: str, 
     assert executed == []
 
 
-@pytest.mark.parametrize("command", sorted({*COMMANDS} - {"collect"}))
+@pytest.mark.parametrize("command", sorted({*COMMANDS} - {"collect", "explain"}))
 def test_omitted_options_have_the_defaults_of_the_options_class(command: str) -> None:
     assert parse([command])[1] == COMMANDS[command].options()
 
@@ -268,7 +268,7 @@ def test_texts_without_a_time_are_refused_where_they_are_what_was_asked_for(inpu
         cli.main(["land", "--input", *(str(tmp_path / name) for name in inputs)])
 
 
-@pytest.mark.parametrize("command", sorted({*COMMANDS} - {"run", "land", "collect", "what-if"}))
+@pytest.mark.parametrize("command", sorted({*COMMANDS} - {"run", "land", "collect", "show", "explain", "what-if"}))
 def test_commands_after_landing_ignore_configured_inputs(command: str, executed: list, tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("inputs: [nowhere]")
     cli.main([command, "--config", str(tmp_path / "f.yaml")])

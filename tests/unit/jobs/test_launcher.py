@@ -235,7 +235,7 @@ def test_call_is_started_in_one_way(words: str, environ: dict[str, str], way: st
     assert choose_way(parse(words.split()), environ) == way
 
 
-@pytest.mark.parametrize("command", ["collect", "what-if"])
+@pytest.mark.parametrize("command", ["collect", "show", "explain", "what-if"])
 @pytest.mark.parametrize("options", ["-v", "--jars a", "--remote sc://h", "--master yarn"])
 def test_commands_without_spark_refuse_its_options(options: str, command: str):
     words = f"{options} {command}"

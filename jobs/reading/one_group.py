@@ -1,0 +1,236 @@
+"""One generation of one group with all rows on it, and the offsets of its partitions at that time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, time, timezone
+
+from assignors.model import TopicPartition
+from jobs.reading.names import shown
+from jobs.reading.published import PublishedTables, StoredRow
+from jobs.reading.stored import GroupKey
+from jobs.reading.weights import SeenPartition, lag_at, newest_two, seen_partitions, snapshot_times
+from jobs.runtime.errors import UsageError
+from schemas.vocabulary import Basis
+
+INDEX_COLUMNS = ("position", "generation", "observed_at", "member_count")
+AUDIT_COLUMNS = (
+    *("cluster_id", "group_id", "generation", "observed_at", "position", "basis", "strategy", "previous_generation", "generation_gap"),
+    *("is_follow_up", "is_settled", "member_count", "idle_member_count", "partition_count", "unassigned_count", "multiply_owned_count"),
+    *("revoked_count", "reassigned_count", "gained_count", "lost_count", "orphaned_count", "withheld_count", "handed_over_count"),
+    *("movement_count", "avoidable_movement_count", "actual_revocation_count", "is_lower_bound", "pause_partition_ms", "rebalance_ms"),
+    *("partitions_per_member_min", "partitions_per_member_max", "imbalance_ratio", "verdict", "better_strategy", "better_gain"),
+    *("triggers", "causes"),
+)
+_SNAPSHOT_COLUMNS = ("cluster_id", "group_id", "generation", "observed_at", "position", "group_type", "state", "members", "leader_client")
+_MOVEMENT_COLUMNS = ("topic", "partition", "previous_member_id", "member_id", "kind", "cause", "resume_outcome", "lag")
+_FINDING_COLUMNS = ("cluster_id", "group_id", "generation", "observed_at", "position", "rule_id", "severity", "message", "advice")
+NEAREST = 5
+"""Generations that a message offers for one that is not there."""
+
+
+@dataclass(frozen=True)
+class PartitionOffsets:
+    """One partition at a moment. What is not known is None.
+
+    Attributes:
+        committed_offset: of the last commit up to the metadata snapshot; up to the moment itself where there is no metadata snapshot.
+        end_offset: end of the log in the newest metadata snapshot.
+        lag: records from the one to the other, not below 0.
+        seen_at: time of that metadata snapshot.
+    """
+
+    committed_offset: int | None
+    end_offset: int | None
+    lag: int | None
+    seen_at: datetime | None
+
+
+@dataclass(frozen=True)
+class GroupGeneration:
+    """One generation of a group and what is stored about it.
+
+    Attributes:
+        audit: its observed row of ``generation_audits``, with ``AUDIT_COLUMNS``.
+        snapshot: its row of ``subscription_snapshots``; None where that was removed.
+        previous: the audit and the snapshot of the generation before, in the same order; None without one.
+        movements: its observed rows of ``movements``, by topic and partition.
+        findings: of this generation.
+        other_findings: of the rules that have found something in other generations only, one row of each, the newest: ``row_count`` is in
+            how many generations.
+        offsets: of the partitions that members have or had before.
+        generation_count: generations of the group that are stored.
+        until: time of the next generation; None for the newest one.
+        empty_since: time from which on the group has no members; None for one that has some.
+        newest_position: position of the newest generation.
+    """
+
+    key: GroupKey
+    audit: StoredRow
+    snapshot: StoredRow | None
+    previous: StoredRow | None
+    previous_snapshot: StoredRow | None
+    movements: Sequence[StoredRow]
+    findings: Sequence[StoredRow]
+    other_findings: Sequence[StoredRow]
+    offsets: Mapping[TopicPartition, PartitionOffsets]
+    generation_count: int
+    until: datetime | None
+    empty_since: datetime | None
+    newest_position: int
+
+
+def read_group_generation(
+    tables: PublishedTables, key: GroupKey, generation: int | None = None, at: datetime | time | None = None
+) -> GroupGeneration:
+    """Return a generation of a group: the newest one that has members, else the newest one, unless another is asked for.
+
+    Args:
+        generation: its id. If several have it, the newest of them is returned.
+        at: the newest generation at or before a time in UTC. A time without a date is on the day of the group's newest generation.
+
+    Raises:
+        UsageError: no generation has this id, or none is so old.
+        WarehouseDamagedError: a table cannot be read.
+    """
+    of_group = _of_group(key)
+    index = sorted(tables.rows("generation_audits", INDEX_COLUMNS, of_group), key=lambda row: int(row["position"]))
+    moment = _moment(index, at)
+    number = _choose(key, index, generation, moment)
+    position = index[number]["position"]
+    previous = index[number - 1]["position"] if number else None
+    both = [one for one in (position, previous) if one is not None]
+    audits = {row["position"]: row for row in tables.rows("generation_audits", AUDIT_COLUMNS, {**of_group, "position": both})}
+    wanted = {"cluster_id": [key.cluster_id], "group_id": [key.group_id], "position": both}
+    snapshots = {row["position"]: row for row in tables.rows("subscription_snapshots", _SNAPSHOT_COLUMNS, wanted)}
+    movements = tables.rows("movements", _MOVEMENT_COLUMNS, {**of_group, "position": [position]})
+    findings = tables.rows("findings", _FINDING_COLUMNS, {**wanted, "position": [position]})
+    until = index[number + 1]["observed_at"] if number + 1 < len(index) else None
+    partitions = {one for row in snapshots.values() for member in row["members"] for one in partitions_of(member["assigned"])}
+    return GroupGeneration(
+        key=key,
+        audit=audits[position],
+        snapshot=snapshots.get(position),
+        previous=None if previous is None else audits[previous],
+        previous_snapshot=None if previous is None else snapshots.get(previous),
+        movements=sorted(movements, key=lambda row: (row["topic"], row["partition"])),
+        findings=findings,
+        other_findings=[row for row in _newest_findings(tables, key) if row["rule_id"] not in {one["rule_id"] for one in findings}],
+        offsets=read_offsets(tables, key, partitions, until if moment is None else moment),
+        generation_count=len(index),
+        until=until,
+        empty_since=_empty_since(index),
+        newest_position=index[-1]["position"],
+    )
+
+
+def partitions_of(entries: Collection[StoredRow] | None) -> list[TopicPartition]:
+    """Return the partitions of a column that has them by topic."""
+    return [(entry["topic"], partition) for entry in entries or () for partition in entry["partitions"]]
+
+
+def read_offsets(
+    tables: PublishedTables, key: GroupKey, partitions: Collection[TopicPartition], until: datetime | None
+) -> dict[TopicPartition, PartitionOffsets]:
+    """Return the offsets of partitions at a moment, of each one that has a commit or a metadata snapshot.
+
+    Args:
+        until: the moment; None for the newest of what is stored.
+
+    Raises:
+        WarehouseDamagedError: a table cannot be read.
+    """
+    topics = {topic for topic, _ in partitions}
+    if not topics:
+        return {}
+    times = {
+        topic: newest[0]
+        for (cluster_id, topic), of_topic in snapshot_times(tables, topics).items()
+        if cluster_id == key.cluster_id and (newest := newest_two(of_topic, until))
+    }
+    seen = seen_partitions(tables, {(key.cluster_id, topic) for topic in times}, set(times.values())) if times else {}
+    commits = _commits(tables, key, {topic: times.get(topic, until) for topic in topics})
+    found: dict[TopicPartition, PartitionOffsets] = {}
+    for topic, partition in partitions:
+        in_topic = seen.get((key.cluster_id, topic, times[topic]), {}) if topic in times else {}
+        offsets = _offsets(commits.get((topic, partition)), in_topic.get(partition))
+        if offsets is not None:
+            found[topic, partition] = offsets
+    return found
+
+
+def _offsets(commit: StoredRow | None, seen: SeenPartition | None) -> PartitionOffsets | None:
+    if commit is None and seen is None:
+        return None
+    committed = None if commit is None else commit["committed_offset"]
+    if seen is None:
+        return PartitionOffsets(committed, None, None, None)
+    lag = None if commit is None else lag_at([commit], seen)
+    return PartitionOffsets(committed, seen.end_offset, lag, seen.observed_at)
+
+
+def _commits(tables: PublishedTables, key: GroupKey, until: Mapping[str, datetime | None]) -> dict[TopicPartition, StoredRow]:
+    """Return the last commit of each partition up to a time for each topic."""
+    topics_until: dict[datetime | None, list[str]] = defaultdict(list)
+    for topic, moment in until.items():
+        topics_until[moment].append(topic)
+    found: dict[TopicPartition, StoredRow] = {}
+    for moment, topics in topics_until.items():
+        wanted = {"cluster_id": [key.cluster_id], "group_id": [key.group_id], "topic": topics}
+        columns = ("observed_at", "topic_id", "committed_offset")
+        for row in tables.newest("offset_snapshots", ("topic", "partition"), columns, wanted, until=moment):
+            found[row["topic"], row["partition"]] = row
+    return found
+
+
+def _newest_findings(tables: PublishedTables, key: GroupKey) -> list[StoredRow]:
+    wanted = {"cluster_id": [key.cluster_id], "group_id": [key.group_id]}
+    return tables.newest("findings", ("rule_id", "severity"), _FINDING_COLUMNS, wanted)
+
+
+def _of_group(key: GroupKey) -> dict[str, list[str]]:
+    return {"basis": [str(Basis.OBSERVED)], "cluster_id": [key.cluster_id], "group_id": [key.group_id]}
+
+
+def _moment(index: Sequence[StoredRow], at: datetime | time | None) -> datetime | None:
+    """Return a moment; a time without a date is on the day of the newest generation, in UTC."""
+    if isinstance(at, time):
+        return datetime.combine(index[-1]["observed_at"].astimezone(timezone.utc).date(), at, timezone.utc)
+    return at
+
+
+def _choose(key: GroupKey, index: Sequence[StoredRow], generation: int | None, moment: datetime | None) -> int:
+    """Return the number of a generation in the index.
+
+    Raises:
+        UsageError: there is no such generation.
+    """
+    if generation is not None:
+        numbers = [number for number, row in enumerate(index) if row["generation"] == generation]
+        if not numbers:
+            known = sorted({row["generation"] for row in index}, key=lambda one: (abs(one - generation), one))[:NEAREST]
+            listed = ", ".join(map(str, sorted(known)))
+            raise UsageError(f"group {shown(key.group_id)}: generation {generation} is not stored, expected one such as {listed}")
+        return numbers[-1]
+    if moment is not None:
+        numbers = [number for number, row in enumerate(index) if row["observed_at"] <= moment]
+        if not numbers:
+            first = min(row["observed_at"] for row in index)
+            raise UsageError(
+                f"group {shown(key.group_id)}: found no generation at or before {moment:%Y-%m-%d %H:%M:%S} UTC, "
+                f"expected a time from {first:%Y-%m-%d %H:%M:%S} on"
+            )
+        return numbers[-1]
+    return next((number for number in reversed(range(len(index))) if index[number]["member_count"]), len(index) - 1)
+
+
+def _empty_since(index: Sequence[StoredRow]) -> datetime | None:
+    """Return the time of the first of the empty generations at the end; None where the last one has members."""
+    since: datetime | None = None
+    for row in reversed(index):
+        if row["member_count"]:
+            break
+        since = row["observed_at"]
+    return since

@@ -1,0 +1,189 @@
+"""A generation explained: what happened, why, and what to change, each sentence with the rows that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from jobs.pages.figures import moment, movement_words, words
+from jobs.reading.published import StoredRow
+from jobs.show.described import CauseOfGeneration, DescribedGeneration
+from jobs.show.statements import Name, Part, Quoted, Rows, Statement, listed
+from jobs.show.text import count, ratio
+from schemas.keys import GENERATION_KEY
+from schemas.vocabulary import CauseSource
+
+MOST_NAMES = 8
+"""Members that a sentence names; the others are counted."""
+KNOWN_FROM = {
+    CauseSource.LOG.value: "The coordinator logged it.",
+    CauseSource.RECORDS.value: "The records show it.",
+    CauseSource.INFERRED.value: "This is only likely.",
+}
+VERDICTS = {
+    "inherent": "The imbalance is inherent: it follows from the assignor and the subscriptions.",
+    "better_elsewhere": "Another assignor would be more even.",
+    "unexpected": "The imbalance is unexpected: the group's own assignor gives another assignment than this one.",
+}
+EVEN = 1.005
+"""An imbalance below this is 1.00 in the text."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The sentences on one generation."""
+
+    described: DescribedGeneration
+    happened: tuple[Statement, ...]
+    why: tuple[Statement, ...]
+    change: tuple[Statement, ...]
+
+
+def explain(described: DescribedGeneration) -> Explained:
+    """Return what a generation did, why it came about, and what to change."""
+    return Explained(described, tuple(_happened(described)), tuple(_why(described)), tuple(_change(described)))
+
+
+def _happened(described: DescribedGeneration) -> Iterator[Statement]:
+    group, audit = described.group, described.group.audit
+    audited, snapshots = _audit_rows(audit), _snapshot_rows(described)
+    kind = f" It is a {described.kind}." if described.kind else ""
+    until = "" if group.until is None else f" The next generation came at {moment(group.until)} UTC."
+    began = f" began at {moment(audit['observed_at'])} UTC.{kind}{until}"
+    yield Statement((f"Generation {audit['generation']} of group ", Name(group.key.group_id), began), (audited,))
+    if audit["strategy"]:
+        shares = f" shared {count(audit['partition_count'], 'partition')} among {count(audit['member_count'], 'member')}."
+        yield Statement(("The assignor ", Name(audit["strategy"]), shares), (audited,))
+    else:
+        yield Statement(("The group had no members.",), (audited,))
+    yield from _memberships(described, snapshots)
+    yield from _moved(described, audited)
+    if audit["imbalance_ratio"] is not None:
+        least, most = audit["partitions_per_member_min"], audit["partitions_per_member_max"]
+        loads = count(most, "partition") if least == most else f"{least} to {most} partitions"
+        text = f"Each member has {loads}. The imbalance is {ratio(audit['imbalance_ratio'])}, where 1 is even."
+        yield Statement((text,), (audited,))
+    if audit["idle_member_count"]:
+        yield Statement((f"{_who_have(audit['idle_member_count'], 'member')} no partitions.",), (audited,))
+    if audit["unassigned_count"]:
+        yield Statement((f"{_who_have(audit['unassigned_count'], 'partition')} no owner.",), (audited,))
+    if group.empty_since is not None:
+        yield Statement((f"The group has had no members since {moment(group.empty_since)} UTC.",), (_newest_rows(described),))
+
+
+def _memberships(described: DescribedGeneration, snapshots: tuple[Rows, ...]) -> Iterator[Statement]:
+    """Yield who came and who went, by instance id or else by member id."""
+    before, after = described.group.previous_snapshot, described.group.snapshot
+    if before is None or after is None or described.group.audit["previous_generation"] is None:
+        return
+    earlier, now = _identities(before), _identities(after)
+    names = described.names
+    for verb, ids in (
+        ("joined", [now[one] for one in now if one not in earlier]),
+        ("left", [earlier[one] for one in earlier if one not in now]),
+    ):
+        if ids:
+            named = listed((names[member_id].name for member_id in ids), MOST_NAMES)
+            yield Statement((f"{count(len(ids), 'member')} {verb}: ", *named, "."), snapshots)
+
+
+def _identities(snapshot: StoredRow) -> dict[tuple[bool, str], str]:
+    """Return the member ids by what identifies a member across generations."""
+    members = snapshot["members"]
+    return {(bool(one["group_instance_id"]), one["group_instance_id"] or one["member_id"]): one["member_id"] for one in members}
+
+
+def _moved(described: DescribedGeneration, audited: Rows) -> Iterator[Statement]:
+    audit, movements = described.group.audit, described.group.movements
+    previous = audit["previous_generation"]
+    if audit["movement_count"] is None or previous is None:
+        yield Statement(("The generation before is not known, so it is not known what moved.",), (audited,))
+        return
+    if not movements:
+        yield Statement((f"Every partition has the owner that it had in generation {previous}.",), (audited,))
+        return
+    kinds = sorted((row["kind"], movement_words(row["kind"], row["cause"])) for row in movements)
+    parts = [f"{len(list(of_kind))} {text}" for (_, text), of_kind in groupby(kinds)]
+    rows = Rows("movements", {**_key(audit), "basis": audit["basis"], "strategy": audit["strategy"]}, len(movements))
+    text = f"{count(len(movements), 'partition')} changed against generation {previous}: {', '.join(parts)}."
+    avoidable = audit["avoidable_movement_count"]
+    if avoidable:
+        at_most = "At most " if audit["is_lower_bound"] else ""
+        text += f" {at_most}{avoidable} of {count(audit['movement_count'], 'movement')} {'was' if avoidable == 1 else 'were'} avoidable."
+    yield Statement((text,), (rows, audited))
+
+
+def _why(described: DescribedGeneration) -> Iterator[Statement]:
+    audit = described.group.audit
+    audited = _audit_rows(audit)
+    if described.change is None:
+        yield Statement(("The generation before is not known, so no reason is known.",), (audited,))
+    elif audit["triggers"] == ["none_visible"] and not described.causes:
+        yield Statement(("Nothing in the records shows a reason.",), (audited,))
+    else:
+        yield Statement((f"What changed since the generation before: {described.change}.",), (audited,))
+    ordered = sorted(described.causes, key=lambda one: (one.cause, one.source, one.detail or ""))
+    for (cause, source, detail), of_kind in groupby(ordered, key=lambda one: (one.cause, one.source, one.detail)):
+        yield Statement(_cause_parts(cause, source, detail, list(of_kind)), (audited,))
+    if audit["verdict"] is not None and (audit["imbalance_ratio"] or 0) >= EVEN:
+        yield Statement((VERDICTS.get(audit["verdict"], words(audit["verdict"])),), (audited,))
+
+
+def _cause_parts(cause: str, source: str, detail: str | None, causes: Iterable[CauseOfGeneration]) -> tuple[Part, ...]:
+    names = [one.member_id if one.member is None else one.member.name for one in causes if one.member_id is not None]
+    members: list[Part] = [f", {'member' if len(names) == 1 else 'members'} ", *listed(names, MOST_NAMES)] if names else []
+    because: list[Part] = [" (", Quoted(words(detail)), ")"] if detail else []
+    return (f"Cause: {words(cause)}", *because, *members, f". {KNOWN_FROM.get(source, '')}")
+
+
+def _change(described: DescribedGeneration) -> Iterator[Statement]:
+    audit = described.group.audit
+    for row in (*described.findings, *described.now_findings):
+        now = "" if row["position"] == audit["position"] else f" in the newest generation, {row['generation']}"
+        found = f"{row['severity'].capitalize()}, {words(row['rule_id'])}{now}: "
+        yield Statement((found, Quoted(row["message"]), ". ", Quoted(row["advice"])), (_finding_rows(row),))
+    if audit["better_strategy"] is not None and audit["better_gain"] is not None and audit["imbalance_ratio"] is not None:
+        reached = ratio(audit["imbalance_ratio"] - audit["better_gain"])
+        better: list[Part] = [
+            "With ",
+            Name(audit["better_strategy"]),
+            f" the imbalance would be {reached}. Rehearse it with what-if first.",
+        ]
+        yield Statement(tuple(better), (_audit_rows(audit),))
+    if not described.findings and not described.now_findings and audit["better_strategy"] is None:
+        yield Statement(("Nothing in this generation needs a change.",), (_audit_rows(audit),))
+    if described.other_findings:
+        rules = ", ".join(words(row["rule_id"]) for row in described.other_findings)
+        yield Statement(
+            (f"Other generations of the group have findings that this one does not have: {rules}.",),
+            tuple(_finding_rows(row) for row in described.other_findings),
+        )
+
+
+def _who_have(number: int, noun: str) -> str:
+    return f"{count(number, noun)} {'has' if number == 1 else 'have'}"
+
+
+def _key(row: StoredRow) -> Mapping[str, Any]:
+    return {name: row[name] for name in GENERATION_KEY}
+
+
+def _audit_rows(audit: StoredRow) -> Rows:
+    return Rows("generation_audits", {**_key(audit), "basis": audit["basis"], "strategy": audit["strategy"]})
+
+
+def _snapshot_rows(described: DescribedGeneration) -> tuple[Rows, ...]:
+    both = (described.group.previous_snapshot, described.group.snapshot)
+    names = ("cluster_id", "group_id", "position")
+    return tuple(Rows("subscription_snapshots", {name: row[name] for name in names}) for row in both if row is not None)
+
+
+def _newest_rows(described: DescribedGeneration) -> Rows:
+    key = described.group.key
+    return Rows("subscription_snapshots", {**key._asdict(), "position": described.group.newest_position})
+
+
+def _finding_rows(row: StoredRow) -> Rows:
+    return Rows("findings", {**_key(row), "rule_id": row["rule_id"]})

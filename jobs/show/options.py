@@ -1,0 +1,82 @@
+"""What the command lines of ``show`` and ``explain`` take."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import MISSING, dataclass
+from datetime import datetime, time
+
+from jobs.runtime.arguments import LocationOptions, cluster_name, moment, option, positional
+
+SHOW_EXPLANATION = """
+
+With the name of a group it shows one generation: members, partitions, offsets, cause, movements and findings. Without --generation
+and --at this is the newest generation that has members. Without a group, or with a pattern, it lists groups, those that need someone
+first. It needs a warehouse in a local folder, reads what the last published run left, and changes nothing."""
+
+EXPLAIN_EXPLANATION = """
+
+It says in sentences what one generation of a group did, why it came about, and what to change. Each sentence names the rows that
+show it. Without --generation and --at it explains the newest generation that has members. docs/explain.schema.json is the schema of
+--format json. It needs a warehouse in a local folder, reads what the last published run left, and changes nothing."""
+
+EPILOG = """\
+exit codes: 0 done; 1 a table is damaged; 2 wrong usage, no such group or generation, or no warehouse.
+docs/show.md has examples of show and explain."""
+
+FORMATS = ("text", "markdown", "json")
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+
+
+def moment_or_clock(text: str) -> datetime | time:
+    """Return a time in ISO 8601 as aware UTC, or a time without a date such as ``21:14``."""
+    clock = _CLOCK.fullmatch(text)
+    if clock is None or not text.isascii():
+        return moment(text)
+    try:
+        hour, minute, second = (int(part or 0) for part in clock.groups())
+        return time(hour, minute, second)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a time such as 21:14, found {text!r}") from None
+
+
+def whole_number(text: str) -> int:
+    """Return a whole number from 0 on."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"expected a whole number, found {text[:50]!r}")
+    return int(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationOptions(LocationOptions):
+    """Which generation of a group. None: not given."""
+
+    cluster_id: str | None = option(type=cluster_name, metavar="NAME", help="the cluster of the group (default: every cluster)")
+    generation: int | None = option(type=whole_number, metavar="N", help="the generation with this id (default: the newest with members)")
+    at: datetime | time | None = option(
+        type=moment_or_clock,
+        metavar="TIME",
+        help="the newest generation at or before this time, such as 21:14 or 2026-11-21T21:14:00Z, UTC",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions(GenerationOptions):
+    """What ``show`` takes."""
+
+    group: str | None = positional(None, nargs="?", metavar="GROUP", help="a group, or a pattern such as 'pay*' (default: list all groups)")
+    limit: int | None = option(
+        type=whole_number, metavar="N", help="most rows of each table; 0 for all (default: 50 of a list, all of one group)"
+    )
+    json: bool = option(False, action="store_true", help="print one JSON document instead of tables")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainOptions(GenerationOptions):
+    """What ``explain`` takes."""
+
+    group: str = positional(MISSING, metavar="GROUP", help="the group")
+    format: str = option(
+        "text", choices=FORMATS, help="text for a terminal, markdown for tickets and chats, json for programs (default text)"
+    )

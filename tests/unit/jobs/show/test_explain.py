@@ -1,0 +1,122 @@
+"""Explain on a small warehouse: its sentences, the rows that show them, and the schema of its JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from jobs import cli
+from jobs.reading.published import open_published
+from jobs.show.explanation import schema
+from schemas.tables import ALL_TABLES
+from tests.builders.published_warehouse import at, finding, generation, member, movement, write_warehouse
+
+PUBLISHED = Path(__file__).resolve().parents[4] / "docs" / "explain.schema.json"
+ORDERS = {"orders": 4}
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a warehouse with a group of two generations, and one that nothing is known of."""
+    alone = [member("a-1", ["orders"], {"orders": [0, 1, 2, 3]})]
+    both = [
+        member("a-1", ["orders"], {"orders": [0, 1, 2]}),
+        member("b-2", ["orders"], {"orders": [3]}, group_instance_id="static-b"),
+    ]
+    causes = [{"cause": "joined", "member_id": "b-2", "source": "records", "detail": None}]
+    loads = {"partitions_per_member_min": 1, "partitions_per_member_max": 3, "imbalance_ratio": 1.5, "partition_count": 4}
+    moves = {"previous_generation": 10, "movement_count": 1, "avoidable_movement_count": 1, "is_lower_bound": False}
+    verdict = {"verdict": "better_elsewhere", "better_strategy": "sticky", "better_gain": 0.5, "idle_member_count": 0}
+    return write_warehouse(
+        tmp_path_factory.mktemp("explain") / "w",
+        generation("pay", 10, alone, ORDERS, audited={"partition_count": 4}),
+        generation("pay", 20, both, ORDERS, audited={**loads, **moves, **verdict, "triggers": ["member_joined"], "causes": causes}),
+        movement("pay", 20, "orders", 3, "a-1", "b-2"),
+        finding("pay", 20, "range_crowded", "warning", "Range gives a-1 3 of 4", "Use sticky."),
+        finding("pay", 10, "idle_members", "info", "1 idle", "Nothing."),
+        generation("lone", 10, alone, ORDERS, audited={"partition_count": 4}),
+    )
+
+
+@pytest.fixture
+def explain(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run the command; return what it prints."""
+
+    def run(*words: str) -> str:
+        assert cli.console_main(["explain", *words, "--warehouse", str(warehouse)]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+TEXT = """\
+What happened
+  Generation 20 of group pay began at 2026-11-21 02:00:20 UTC. [1]
+  The assignor range shared 4 partitions among 2 members. [1]
+  1 member joined: static-b. [2] [3]
+  1 partition changed against generation 10: 1 revoked. 1 of 1 movement was avoidable. [4] [1]
+  Each member has 1 to 3 partitions. The imbalance is 1.50, where 1 is even. [1]
+
+Why
+  What changed since the generation before: member joined. [1]
+  Cause: joined, member static-b. The records show it. [1]
+  Another assignor would be more even. [1]
+
+What to change
+  Warning, range crowded: Range gives a-1 3 of 4. Use sticky. [5]
+  With sticky the imbalance would be 1.00. Rehearse it with what-if first. [1]
+  Other generations of the group have findings that this one does not have: idle members. [6]
+
+Rows
+  [1] generation_audits: cluster_id=c, group_id=pay, position=20, basis=observed, strategy=range
+  [2] subscription_snapshots: cluster_id=c, group_id=pay, position=10
+  [3] subscription_snapshots: cluster_id=c, group_id=pay, position=20
+  [4] movements: cluster_id=c, group_id=pay, position=20, basis=observed, strategy=range
+  [5] findings: cluster_id=c, group_id=pay, position=20, rule_id=range_crowded
+  [6] findings: cluster_id=c, group_id=pay, position=10, rule_id=idle_members
+"""
+
+
+def test_sentences_say_what_happened_why_and_what_to_change(explain: Any) -> None:
+    assert explain("pay") == TEXT
+
+
+def test_group_of_which_little_is_known_is_explained_without_guesses(explain: Any) -> None:
+    text = explain("lone")
+    assert "The generation before is not known, so it is not known what moved." in text
+    assert "The generation before is not known, so no reason is known." in text
+    assert "Nothing in this generation needs a change." in text
+
+
+def test_markdown_has_the_same_sentences_with_names_as_code(explain: Any) -> None:
+    text = explain("pay", "--format", "markdown")
+    assert text.startswith("### Group `pay` of cluster `c`, generation 20\n\n**What happened**\n\n* Generation 20 of group `pay` began")
+    assert "* 1 member joined: `static-b`. (row 2, row 3)\n" in text
+    assert "| 6 | `findings` | 1 | `cluster_id` = `c`, `group_id` = `pay`, `position` = `10`, `rule_id` = `idle_members` |\n" in text
+
+
+def test_json_follows_the_published_schema(explain: Any) -> None:
+    validator = jsonschema.Draft202012Validator(json.loads(PUBLISHED.read_text(encoding="utf-8")))
+    for words in (["pay"], ["pay", "--generation", "10"], ["lone"]):
+        validator.validate(json.loads(explain(*words, "--format", "json")))
+    damaged = {**json.loads(explain("pay", "--format", "json")), "generation": "twenty"}
+    assert not validator.is_valid(damaged)
+
+
+def test_published_schema_is_that_of_the_model() -> None:
+    assert PUBLISHED.read_text(encoding="utf-8") == schema(), "python -m jobs.show.explanation > docs/explain.schema.json"
+
+
+def test_rows_that_the_json_names_are_in_the_tables(explain: Any, warehouse: Path) -> None:
+    document = json.loads(explain("pay", "--format", "json"))
+    tables = open_published(str(warehouse))
+    assert document["observed_at"] == at(20).isoformat().replace("+00:00", "Z")
+    for one in document["rows"]:
+        key = {name: [value] for name, value in one["key"].items()}
+        assert len(tables.rows(one["table"], [*ALL_TABLES[one["table"]].key], key)) == one["row_count"]
+    stated = [number for part in ("happened", "why", "change") for one in document[part] for number in one["rows"]]
+    assert {*stated} == {one["number"] for one in document["rows"]}

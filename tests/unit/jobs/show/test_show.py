@@ -1,0 +1,179 @@
+"""Show on a small warehouse: which generation it takes, what it says of it, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import cli
+from tests.builders.published_warehouse import Row, at, commit, finding, generation, member, metadata, movement, write_warehouse
+
+ORDERS = {"orders": 4}
+
+
+def shared(*holdings: tuple[str, list[int]], **other: Any) -> list[Row]:
+    """Return members that have these partitions of ``orders``."""
+    return [member(member_id, ["orders"], {"orders": held}, **other) for member_id, held in holdings]
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a warehouse in which ``pay`` gains a member, loses one and empties."""
+    second = {"previous_generation": 10, "triggers": ["member_joined"], "movement_count": 2, "partition_count": 4, "imbalance_ratio": 1.0}
+    causes = [{"cause": "session_expired", "member_id": "a-1", "source": "log", "detail": None}]
+    third = {"previous_generation": 20, "triggers": ["member_left"], "movement_count": 2, "partition_count": 4, "causes": causes}
+    better = {"imbalance_ratio": 2.0, "partition_count": 4, "verdict": "better_elsewhere", "better_strategy": "sticky", "better_gain": 1.0}
+    parts = [
+        generation("pay", 10, shared(("a-1", [0, 1, 2, 3])), ORDERS, audited={"partition_count": 4}),
+        generation("pay", 20, shared(("a-1", [0, 1]), ("b-2", [2, 3])), ORDERS, audited=second),
+        generation("pay", 30, shared(("b-2", [0, 1, 2, 3])), ORDERS, audited=third),
+        generation("pay", 40, [], {}, strategy="", audited={"previous_generation": 30, "triggers": ["group_emptied"]}),
+        movement("pay", 20, "orders", 2, "a-1", "b-2"),
+        movement("pay", 20, "orders", 3, "a-1", "b-2", lag=7),
+        movement("pay", 30, "orders", 0, "a-1", "b-2", kind="reassigned"),
+        movement("pay", 30, "orders", 1, "a-1", "b-2", kind="reassigned"),
+        finding("pay", 20, "rebalance_storm", "warning", "2 rebalances", "Look at the log."),
+        finding("pay", 30, "rebalance_storm", "warning", "3 rebalances", "Look at the log."),
+        finding("pay", 10, "idle_members", "info", "1 idle", "Nothing."),
+        metadata("orders", 15, [100, 100, 100, None]),
+        metadata("orders", 25, [200, 200, 200, 200]),
+        commit("pay", "orders", 0, 12, 90),
+        commit("pay", "orders", 1, 12, 80),
+        commit("pay", "orders", 0, 24, 150),
+        commit("pay", "orders", 2, 26, 199),
+        generation("skewed", 10, shared(("a-1", [0, 1, 2, 3])), ORDERS, audited=better),
+        generation("quiet", 10, shared(("a-1", [0])), ORDERS, audited={"imbalance_ratio": 1.0, "partition_count": 1}),
+        generation("alarmed", 10, shared(("a-1", [0])), ORDERS),
+        finding("alarmed", 10, "partition_multiply_owned", "critical", "two owners", "Stop one."),
+        generation("stopped", 10, shared(("a-1", [0])), ORDERS),
+        generation("stopped", 20, [], {}, strategy=""),
+        finding("stopped", 20, "restart_loop", "warning", "5 restarts", "Read."),
+        generation("twice", 10, shared(("a-1", [0])), ORDERS, cluster_id="east"),
+        generation("twice", 10, shared(("a-1", [0])), ORDERS, cluster_id="west"),
+    ]
+    return write_warehouse(tmp_path_factory.mktemp("show") / "w", *parts)
+
+
+@pytest.fixture
+def show(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run the command; return what it prints."""
+
+    def run(*words: str, command: str = "show") -> str:
+        assert cli.console_main([command, *words, "--warehouse", str(warehouse)]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def document(show: Any) -> Any:
+    """Run the command; return its JSON."""
+    return lambda *words: json.loads(show(*words, "--json"))
+
+
+def refused(warehouse: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert cli.console_main([*words, "--warehouse", str(warehouse)]) == 2
+    return capsys.readouterr().err
+
+
+def test_newest_generation_with_members_is_shown_and_since_when_the_group_is_empty(document: Any) -> None:
+    found = document("pay")
+    assert (found["generation"], found["until"], found["empty_since"]) == (30, at(40).isoformat(), at(40).isoformat())
+    assert [one["member_id"] for one in found["members"]] == ["b-2"]
+
+
+def test_generation_is_chosen_by_its_id(document: Any) -> None:
+    found = document("pay", "--generation", "20")
+    assert {one["member_id"]: one["partition_count"] for one in found["members"]} == {"a-1": 2, "b-2": 2}
+    assert found["movements"] == [
+        {"kind": "revoked", "previous_member_id": "a-1", "member_id": "b-2", "topic": "orders", "partitions": [2, 3], "lag": 7}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "generation"), [("2:00:20", 20), ("02:00:29", 20), ("2:00:30", 30), ("23:59", 40), ("2026-11-21T02:00:19Z", 10)]
+)
+def test_newest_generation_at_or_before_a_time_is_shown(document: Any, text: str, generation: int) -> None:
+    assert document("pay", "--at", text)["generation"] == generation
+
+
+def test_offsets_are_those_of_the_newest_metadata_snapshot_in_the_generation(document: Any) -> None:
+    found = document("pay", "--generation", "20")
+    offsets = {one["partition"]: (one["committed_offset"], one["end_offset"], one["lag"]) for one in found["partitions"]}
+    assert found["offsets_at"] == at(25).isoformat()
+    assert offsets == {0: (150, 200, 50), 1: (80, 200, 120), 2: (None, 200, None), 3: (None, 200, None)}
+
+
+def test_offsets_at_a_time_leave_out_what_came_later(document: Any) -> None:
+    found = document("pay", "--at", "2:00:22")
+    offsets = {one["partition"]: (one["committed_offset"], one["end_offset"], one["lag"]) for one in found["partitions"]}
+    assert offsets == {0: (90, 100, 10), 1: (80, 100, 20), 2: (None, 100, None), 3: (None, None, None)}
+
+
+def test_findings_of_the_generation_come_apart_from_those_of_others(document: Any) -> None:
+    found = document("pay", "--generation", "20")
+    assert [(one["rule_id"], one["message"]) for one in found["findings"]] == [("rebalance_storm", "2 rebalances")]
+    assert [(one["rule_id"], one["finding_count"]) for one in found["other_findings"]] == [("idle_members", 1)]
+
+
+def test_findings_of_the_newest_generation_are_shown_with_any(show: Any, document: Any) -> None:
+    found = document("pay", "--generation", "10")
+    assert [one["rule_id"] for one in found["now_findings"]] == []
+    assert [one["rule_id"] for one in document("stopped", "--generation", "10")["now_findings"]] == ["restart_loop"]
+    assert "findings of the newest generation\nwarning  restart_loop: 5 restarts\n  what to do: Read." in show("stopped")
+
+
+def test_text_has_cause_movements_and_advice(show: Any) -> None:
+    text = show("pay", "--generation", "30")
+    assert "what changed: member left (session expired)\n" in text
+    assert "cause: session expired, member a; source: the coordinator's log\n" in text
+    assert re.search(r"reassigned +a +b +orders +0-1 +-\n", text)
+    assert "warning  rebalance_storm: 3 rebalances\n  what to do: Look at the log.\n" in text
+
+
+def test_list_has_those_first_that_need_someone(document: Any) -> None:
+    found = document("--cluster-id", "c")
+    assert [one["group_id"] for one in found] == ["alarmed", "stopped", "skewed", "pay", "quiet"]
+    pay = next(one for one in found if one["group_id"] == "pay")
+    assert (pay["state"], pay["member_count"], pay["generation_count"], pay["partition_count"]) == ("empty", 0, 4, 4)
+    assert (pay["findings"]["warning"], pay["past_findings"]["warning"], pay["past_findings"]["info"]) == (0, 1, 1)
+
+
+def test_list_says_what_could_be_and_how_many_groups_are_left_out(show: Any) -> None:
+    text = show("--cluster-id", "c", "--limit", "3")
+    assert re.search(r"^skewed +stable +1 +4 +1 +2\.00 +1\.00 \(sticky\) +range +none$", text, re.MULTILINE)
+    assert text.endswith("2 more groups; --limit 0 shows all\n") and "quiet" not in text
+
+
+def test_list_names_clusters_where_there_are_several(show: Any) -> None:
+    assert re.search(r"^cluster +group ", show("tw*")) and not show("p*").startswith("cluster")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("pai",), "the nearest names are 'pay'"),
+        (("twice",), "is in the clusters 'east', 'west'; choose one with --cluster-id"),
+        (("pay", "--generation", "21"), "generation 21 is not stored, expected one such as 10, 20, 30, 40"),
+        (("pay", "--at", "1:00"), "found no generation at or before 2026-11-21 01:00:00 UTC, expected a time from 2026-11-21 02:00:10 on"),
+        (("pay", "--at", "25:00"), "expected a time such as 21:14, found '25:00'"),
+        (("pay", "--at", "2:00", "--generation", "1"), "--generation and --at exclude each other"),
+        (("p*", "--generation", "20"), "--generation and --at need the name of one group"),
+        (("--cluster-id", "north"), "groups of cluster 'north': found none"),
+    ],
+)
+def test_mistake_is_one_line(warehouse: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str) -> None:
+    message = refused(warehouse, capsys, "show", *words)
+    assert said in message and message.count("\n") == 1
+
+
+def test_group_of_several_clusters_is_chosen_by_its_cluster(document: Any) -> None:
+    assert document("twice", "--cluster-id", "west")["cluster_id"] == "west"
+
+
+def test_explanation_of_several_groups_is_refused(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is a pattern of several groups" in refused(warehouse, capsys, "explain", "p*")
