@@ -253,13 +253,13 @@ class _Watcher:
     stack traces of an interrupted JVM.
     """
 
-    def __init__(self, jvm: int) -> None:
+    def __init__(self, watched: int) -> None:
         """Handle no signal yet.
 
         Args:
-            jvm: the process that it watches, its parent.
+            watched: the process of the JVM, its parent.
         """
-        self._jvm = jvm
+        self._watched = watched
         self._has_driver = self._is_interrupted = False
 
     def run(self, mask: Iterable[int]) -> None:
@@ -287,5 +287,5 @@ class _Watcher:
 
     def _end_jvm(self, number: int, frame: object) -> None:
         """End a JVM that hangs in its own ending, if it is still the parent."""
-        if os.getppid() == self._jvm:
-            os.kill(self._jvm, signal.SIGKILL)
+        if os.getppid() == self._watched:
+            os.kill(self._watched, signal.SIGKILL)
