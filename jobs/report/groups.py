@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import overload
 
 from jobs.pages.figures import (
@@ -22,6 +22,7 @@ from jobs.pages.figures import (
 )
 from jobs.report.exchange import draw_exchange
 from jobs.report.heat_map import lay_out
+from jobs.report.lag_lines import lag_lines, total_lag
 from jobs.report.measures import OF_GENERATION, ONLY_UNBROKEN, WHY
 from jobs.report.ranking import GroupKey, Ranking, group_key
 from jobs.report.strategies import GROUP_COLUMNS, compare
@@ -37,13 +38,18 @@ from jobs.report.view import (
     ReportRows,
     Row,
 )
-from schemas.vocabulary import Basis, Severity
+from schemas.vocabulary import Basis, Rule, Severity
 
 _CHANGES = ("revoked_count", "reassigned_count", "gained_count", "lost_count", "orphaned_count")
 """Audit columns that together count the partitions that changed owner; those handed over are gained ones."""
 
 _WEIGHTS = ("lag_imbalance_ratio", "throughput_imbalance_ratio", "rack_match_ratio")
 """Further columns of the last settled generation that the head of a group's details shows."""
+
+STUCK_RULES = (Rule.NOT_RECONCILED,)
+"""Rules of a rebalance that does not end."""
+SILENT_RULES = (Rule.MEMBERS_NEVER_COMMIT,)
+"""Rules of members that have partitions and do not commit."""
 
 MOST_DRAWN = 3
 """Generations of a group whose movements are drawn: the newest in which something moved."""
@@ -165,7 +171,7 @@ def add_settled(groups: Iterable[Row], tallies: Iterable[Row]) -> list[Row]:
 def group_views(rows: ReportRows, lines: Iterable[GroupLine], findings: Iterable[FindingView]) -> tuple[GroupView, ...]:
     """Return the groups of ``rows.detailed`` with everything that sections show, in the order of ``lines``, the lines of these groups."""
     detailed = {group_key(row): row for row in rows.detailed}
-    tallies, holdings, flows = _by_group(rows.tallies), _by_group(rows.holdings), _by_group(rows.flows)
+    tallies, holdings, flows, lags = (_by_group(part) for part in (rows.tallies, rows.holdings, rows.flows, rows.lags))
     found: dict[GroupKey, list[FindingView]] = {}
     for finding in findings:
         found.setdefault((finding.cluster_id, finding.group_id), []).append(finding)
@@ -176,6 +182,7 @@ def group_views(rows: ReportRows, lines: Iterable[GroupLine], findings: Iterable
             tallies.get(key, []),
             holdings.get(key, []),
             flows.get(key, []),
+            lags.get(key, []),
             tuple(sorted(found.get(key, ()), key=lambda finding: not finding.is_current)),
         )
         for line in lines
@@ -189,6 +196,7 @@ def _group_view(
     tallies: Sequence[Row],
     holdings: Sequence[Row],
     flows: Sequence[Row],
+    lags: Sequence[Row],
     findings: tuple[FindingView, ...],
 ) -> GroupView:
     generations = _newest_generations(tallies)
@@ -207,7 +215,18 @@ def _group_view(
         heat=lay_out(holdings, row["partitions_per_member_mean"]),
         strategies=compare(tallies, GROUP_COLUMNS, own=row["strategy"]),
         findings=findings,
+        lag_now=total_lag(lags),
+        lag_now_at=moment(from_ms(lags[0]["newest_at_ms"])) if lags else EN_DASH,
+        lag_partitions=count(lags[0]["row_total"] if lags else 0),
+        lags=lag_lines(lags, holdings),
+        stuck_now=_current(findings, STUCK_RULES),
+        silent_now=_current(findings, SILENT_RULES),
     )
+
+
+def _current(findings: Iterable[FindingView], rules: Collection[Rule]) -> tuple[FindingView, ...]:
+    names = {words(rule) for rule in rules}
+    return tuple(finding for finding in findings if finding.is_current and finding.rule in names)
 
 
 def _newest_generations(tallies: Sequence[Row]) -> list[Row]:
