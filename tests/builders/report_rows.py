@@ -115,6 +115,13 @@ def flow_row(position=12, **changes):
     )
 
 
+def lag_row(partition, lag, **changes):
+    row = {"cluster_id": "prod", "group_id": "orders", "member_id": MEMBER, "topic": "clicks", "partition": partition, "lag": lag}
+    row |= {"committed_offset": 100, "end_offset": 100 + (lag or 0), "committed_ms": 1_790_000_100_000, "looked_ms": 1_790_000_110_000}
+    row |= {"group_lag": lag, "known_count": 2, "row_total": 2, "newest_at_ms": 1_790_000_120_000}
+    return row | changes
+
+
 def finding_row(group_id="orders", **changes):
     row = {"cluster_id": "prod", "group_id": group_id, "rule_id": "conformance_differs", "severity": "warning", "finding_count": 2}
     row |= {"first_generation": 2, "last_generation": 3, "observed_at_ms": 1_790_000_120_000, "message": "2 members differ"}
@@ -157,6 +164,7 @@ def sample(group_ids=("orders", "billing")):
             for key in each
             for row in (flow_row(), flow_row(topic="alerts"), flow_row(11, kind="gained", previous_member_id=None, cause="handed_over"))
         ],
+        lags=[row | key for key in each for row in (lag_row(1, 7, group_lag=7), lag_row(0, 0, group_lag=7))],
         findings=[finding_row() | key for key in each]
         + [finding_row(group_ids[0], rule_id="partition_multiply_owned", severity="critical")],
         predicted=predicted_of(*group_ids),
