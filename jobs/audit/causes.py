@@ -15,6 +15,8 @@ from schemas.vocabulary import Cause, CauseSource, CoordinatorEvent, RebalanceRe
 
 CLOCKS_MS = 10_000
 """How far the time of a line may be outside the times of the records around it: coordinators of one group have different clocks."""
+REQUEST_MS = 100
+"""How long before the beginning of a rebalance the lines of the members may be that left by the same request."""
 NOT_PROVIDED = "not provided"
 
 _ADMIN = "member was removed by an admin"
@@ -101,6 +103,7 @@ class Around:
         previous_ids, member_ids: their members.
         static_ids: instance id -> member id in the generation.
         is_converted: records show that the group changed its protocol.
+        previous_static_ids: instance id -> member id in the generation before.
     """
 
     previous_ms: int
@@ -111,6 +114,7 @@ class Around:
     member_ids: frozenset[str]
     static_ids: Mapping[str, str] = field(default_factory=dict)
     is_converted: bool = False
+    previous_static_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def known_ids(self) -> frozenset[str]:
@@ -128,24 +132,25 @@ def around_of(before: Mapping[str, Any] | None, row: Mapping[str, Any]) -> Aroun
 
     A group that was made again counts from the beginning; then the generation before is not the one of ``before``.
     """
-    member_ids = row["member_ids"] or ()
-    static_ids = {instance: member for instance, member in zip(row["instance_ids"] or (), member_ids, strict=True) if instance is not None}
     is_converted = any(one["cause"] == Cause.CONVERTED.value for one in row["causes"] or ())
     if before is None or before["generation"] > row["generation"]:
-        previous: tuple[int, int, Iterable[str]] = (row["at_ms"] - FIRST_MS, row["generation"] - 1, ())
-    else:
-        previous = (before["at_ms"], before["generation"], before["member_ids"] or ())
-    previous_ms, previous_generation, previous_ids = previous
+        before = {"at_ms": row["at_ms"] - FIRST_MS, "generation": row["generation"] - 1, "member_ids": (), "instance_ids": ()}
     return Around(
-        previous_ms,
+        before["at_ms"],
         row["at_ms"],
-        previous_generation,
+        before["generation"],
         row["generation"],
-        frozenset(previous_ids),
-        frozenset(member_ids),
-        static_ids,
+        frozenset(before["member_ids"] or ()),
+        frozenset(row["member_ids"] or ()),
+        _static_ids(row),
         is_converted,
+        _static_ids(before),
     )
+
+
+def _static_ids(row: Mapping[str, Any]) -> dict[str, str]:
+    both = zip(row["instance_ids"] or (), row["member_ids"] or (), strict=True)
+    return {instance_id: member_id for instance_id, member_id in both if instance_id is not None}
 
 
 @dataclass(frozen=True)
@@ -265,13 +270,20 @@ def _starts(event: LoggedEvent, around: Around) -> bool:
 
 
 def _causes(around: Around, events: Sequence[LoggedEvent]) -> Iterator[FoundCause]:
+    unnamed = [event.logged_at_ms for event in events if _starts(event, around) and _names_no_member(event)]
     for event in events:
         if not around.previous_ms - CLOCKS_MS <= event.logged_at_ms <= around.observed_ms + CLOCKS_MS:
             continue
         if _starts(event, around):
             yield from _causes_of_start(event, around)
         else:
-            yield from _causes_of_members(event, around)
+            is_unnamed = any(0 <= started_ms - event.logged_at_ms <= REQUEST_MS for started_ms in unnamed)
+            yield from _causes_of_members(event, around, is_unnamed=is_unnamed)
+
+
+def _names_no_member(event: LoggedEvent) -> bool:
+    """Return whether a rebalance began with a request to leave without member ids. Members name themselves; an admin names instance ids."""
+    return event.reason_kind == RebalanceReason.LEFT and event.member_ids is not None and not event.member_ids
 
 
 def _causes_of_start(event: LoggedEvent, around: Around) -> Iterator[FoundCause]:
@@ -301,12 +313,15 @@ def _causes_of_start(event: LoggedEvent, around: Around) -> Iterator[FoundCause]
         yield _logged(Cause.CONVERTED, None, event.reason)
 
 
-def _causes_of_members(event: LoggedEvent, around: Around) -> Iterator[FoundCause]:
+def _causes_of_members(event: LoggedEvent, around: Around, *, is_unnamed: bool) -> Iterator[FoundCause]:
     kind, member_id = event.event, event.member_id
+    if kind == CoordinatorEvent.MEMBER_LEFT and member_id is None:
+        is_unnamed, member_id = True, around.previous_static_ids.get(event.group_instance_id or "")
     is_gone = member_id in around.previous_ids and member_id not in around.member_ids
     is_new = member_id in around.member_ids and member_id not in around.previous_ids
     if kind == CoordinatorEvent.MEMBER_LEFT and is_gone:
-        yield _logged(_leaving(event.client_reason), member_id, _detail(event))
+        cause = _leaving(event.client_reason)
+        yield _logged(Cause.REMOVED_BY_ADMIN if is_unnamed and cause is Cause.LEFT else cause, member_id, _detail(event))
     elif kind == CoordinatorEvent.MEMBER_EXPIRED and is_gone:
         yield _logged(Cause.SESSION_EXPIRED, member_id)
     elif kind == CoordinatorEvent.MEMBER_FENCED and is_gone:
@@ -316,7 +331,7 @@ def _causes_of_members(event: LoggedEvent, around: Around) -> Iterator[FoundCaus
         for removed in event.member_ids or ():
             if removed in around.previous_ids and removed not in around.member_ids:
                 yield _logged(next(cause for word, cause in _REMOVED.items() if kind == word), removed)
-    elif kind in (CoordinatorEvent.STATIC_FENCED, CoordinatorEvent.INSTANCE_ID_REFUSED) and event.previous_member_id in around.known_ids:
+    elif kind == CoordinatorEvent.STATIC_FENCED and is_gone:
         yield _logged(Cause.FENCED, member_id, "another member has its instance id")
     elif kind in (CoordinatorEvent.MEMBER_JOINED, CoordinatorEvent.STATIC_JOINED) and is_new:
         yield _logged(Cause.JOINED, member_id)

@@ -21,7 +21,7 @@ from jobs.workers.packing import spread_groups
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import EXPLAINED_ROWS
 from schemas.tables import GENERATION_AUDITS, GROUP_EVENTS, SUBSCRIPTION_SNAPSHOTS
-from schemas.vocabulary import Basis
+from schemas.vocabulary import Basis, CoordinatorEvent
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def refresh(context: RunContext) -> None:
     if warehouse.is_empty(GROUP_EVENTS.name) or warehouse.is_empty(spec.name):
         return
     audits = warehouse.read(spec.name).where(F.col("basis") == str(Basis.OBSERVED))
-    events = warehouse.read(GROUP_EVENTS.name)
+    events = with_groups(warehouse.read(GROUP_EVENTS.name))
     groups = warehouse.materialize("explained_groups", _groups(context, audits, events))
     rows = _rows(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), audits, events, groups)
     explain = partial(audit_udfs.explain_generations, limits=context.worker_limits)
@@ -55,6 +55,18 @@ def refresh(context: RunContext) -> None:
         return
     count, _ = warehouse.replace(spec.name, changed, AUDIT_KEY, changed)
     logger.info("%d generations have causes or durations from coordinators' logs", count)
+
+
+def with_groups(events: DataFrame) -> DataFrame:
+    """Return the events of groups. The line of a member that is fenced does not name its group, but that of its replacement does."""
+    is_named = F.col("group_id").isNotNull()
+    replaced = events.where(is_named & (F.col("event") == str(CoordinatorEvent.STATIC_REPLACED)))
+    of_member = replaced.groupBy("cluster_id", F.col("previous_member_id").alias("member_id")).agg(
+        F.min("group_id").alias("group_id"), F.max("group_id").alias("last_group_id")
+    )
+    certain = of_member.where(F.col("group_id") == F.col("last_group_id")).drop("last_group_id")
+    fenced = events.where(~is_named & (F.col("event") == str(CoordinatorEvent.STATIC_FENCED))).drop("group_id")
+    return events.where(is_named).unionByName(fenced.join(certain, ["cluster_id", "member_id"]))
 
 
 def _groups(context: RunContext, audits: DataFrame, events: DataFrame) -> DataFrame:

@@ -29,14 +29,14 @@ class CoordinatorFields(TypedDict):
         event: a word of ``CoordinatorEvent``.
         protocol: ``classic`` or ``consumer``: the protocol of the member for lines about members, else that of the group.
         generation: the generation or epoch in the line; at the beginning of a rebalance it is the old one.
-        member_id: the member that the line is about.
+        member_id: the member that the line is about; None too if a request to leave named its instance id only.
         previous_member_id: the member that had the same instance id, or was the leader.
         state: of the group, or of the member for ``member_state``.
         reason: the text after ``reason:`` or ``because``.
         reason_kind: a word of ``RebalanceReason``; ``other`` if the reason has no known wording.
         reason_member_id: the member in the reason.
         client_reason: what the client sent as its reason, ``not provided`` if it sent none.
-        member_ids: a set of members; None if its text does not show where one id ends.
+        member_ids: a set of members; None if its text does not show where one id ends. A request without member ids has none.
     """
 
     offsets_partition: int | None
@@ -162,6 +162,7 @@ def _event(event: str, fields: Fields, *, is_scala: bool) -> CoordinatorFields |
     for name, value in details.items():
         if name in row:
             row[name] = value  # type: ignore[literal-required]  # the names in wordings are those of the columns
+    row["member_id"] = row["member_id"] or None
     return row
 
 
@@ -220,7 +221,7 @@ def _members(text: str) -> list[str] | None:
     """Return the ids of a printed set; None if ids are not certain to end where the commas are."""
     whole = _JAVA_SET.fullmatch(text) or _SCALA_SET.fullmatch(text)
     ids = text if whole is None else whole[1]
-    if not ids:
+    if not ids.strip(", "):
         return []
     parts = ids.split(", ")
     return sorted(parts) if all(map(GENERATED_ID.fullmatch, parts)) else None

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
+from kafka.admin import KafkaAdminClient, MemberToRemove
 
 LONGEST_REBALANCE_S = 60.0
 TOPIC, PARTITION_COUNT = "orders", 4
@@ -121,18 +122,32 @@ class Groups:
         for member in (*self._stalled, *reversed(self.members)):
             member.consumer.close()
         self.members.clear()
-        wait_until_empty(self._address, self._group_ids)
+        empty_groups(self._address, self._group_ids)
 
 
-def wait_until_empty(address: str, group_ids: Iterable[str]) -> None:
-    """Wait until the broker has seen the members of groups go, static ones by their timeouts: it writes nothing of them then."""
+def empty_groups(address: str, group_ids: Iterable[str]) -> None:
+    """Remove the static members of groups, and return when the broker has seen all members go: it writes nothing of them then.
+
+    Their clients have closed. A static member would otherwise stay for its session timeout.
+    """
     admin, deadline = AdminClient({"bootstrap.servers": address, "log_level": 0}), time.monotonic() + LONGEST_REBALANCE_S
     while True:
-        states = {answer.result().state for answer in admin.describe_consumer_groups(sorted(group_ids)).values()}
+        groups = [answer.result() for answer in admin.describe_consumer_groups(sorted(group_ids)).values()]
+        states = {group.state for group in groups}
         if states <= {ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD}:
             return
         assert time.monotonic() < deadline, states
-        time.sleep(0.2)
+        for group in groups:
+            _remove_static_members(address, group)
+        time.sleep(0.1)
+
+
+def _remove_static_members(address: str, group: ConsumerGroupDescription) -> None:
+    static = [MemberToRemove(group_instance_id=one.group_instance_id) for one in group.members if one.group_instance_id]
+    if static:
+        admin = KafkaAdminClient(bootstrap_servers=address)
+        admin.remove_group_members(group.group_id, static)
+        admin.close()
 
 
 class Transactions:

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+from jobs.audit.logged_causes import with_groups
 from tests.builders.tables import assert_equal_warehouses, content, rows
 
 RECORDED = Path(__file__).resolve().parents[1] / "golden" / "coordinator_log"
@@ -168,6 +170,21 @@ def test_no_cause_of_the_log_is_without_its_line(recorded: Path, cluster: Record
                 checked += 1
                 assert last[audit["group_id"], cause["member_id"]] < audit["position"], (audit["group_id"], cause)
     assert checked > 150
+
+
+def test_line_of_a_fenced_member_belongs_to_the_group_of_its_replacement(spark: SparkSession) -> None:
+    """It names members only. A member id that is replaced in two groups belongs to neither."""
+    events = [
+        ("c", "g", "static_replaced", None, "a"),
+        ("c", "h", "static_replaced", None, "b"),
+        ("c", "i", "static_replaced", None, "b"),
+        *(("c", None, "static_fenced", member_id, "new") for member_id in "abz"),
+        ("other", None, "static_fenced", "a", "new"),
+        ("c", None, "leader_replaced", "a", "new"),
+    ]
+    columns = "cluster_id string, group_id string, event string, member_id string, previous_member_id string"
+    found = with_groups(spark.createDataFrame(events, columns)).where("event = 'static_fenced'")
+    assert [tuple(row) for row in found.select(*columns.split()[::2]).collect()] == [("c", "g", "static_fenced", "a", "new")]
 
 
 def test_log_in_another_zone_gives_no_wrong_cause_and_a_warning(

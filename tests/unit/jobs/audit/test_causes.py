@@ -130,6 +130,24 @@ def test_second_static_member_and_its_fencing() -> None:
     assert causes(given, replaced) == [("static_returned", "c")]
     fenced = line("static_fenced", member_id="b", previous_member_id="c", group_instance_id="i")
     assert causes(given, fenced) == [("fenced", "b")]
+    assert causes(around("ac", "a"), fenced) == []  # it was gone before this generation
+
+
+def test_member_that_a_request_does_not_name_was_removed_by_an_admin() -> None:
+    """An admin of Kafka's own client sends an instance id without the member id, and its text instead of the usual reason."""
+    given = around("ab", "a", previous_static_ids={"i": "b"})
+    of_consumer_group = line("member_left", group_instance_id="i", client_reason="moved to another node")
+    assert explain(given, [line("epoch_bumped", member_id="a"), of_consumer_group]).causes == (
+        FoundCause(Cause.REMOVED_BY_ADMIN, "b", LOG, "moved to another node"),
+    )
+    left = line("member_left", 198, member_id="b", client_reason="moved to another node")
+    for at_s, member_ids, word in ((198, [], "removed_by_admin"), (198.2, [], "left"), (197.9, [], "left"), (198, ["b"], "left")):
+        assert causes(given, left, started("left", at_s, member_ids=member_ids)) == [(word, "b")], (at_s, member_ids)
+
+
+def test_refused_instance_id_changes_no_group() -> None:
+    refused = line("instance_id_refused", member_id="d", previous_member_id="b", group_instance_id="i")
+    assert causes(around("a", "ab", static_ids={"i": "b"}), refused) == []
 
 
 def test_conversion_counts_only_where_records_show_one() -> None:

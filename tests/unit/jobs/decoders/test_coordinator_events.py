@@ -133,6 +133,16 @@ def test_ids_of_a_set_are_not_guessed() -> None:
     assert "member_ids" not in read("Group orders removed dynamic members who haven't joined: [a, b]", NEW)
 
 
+def test_removal_by_instance_id_names_no_member() -> None:
+    """An empty text as a member id. Kafka's own admin removes members so."""
+    row = read(
+        "[GroupId g] Static member  with instance id i has left group through explicit `LeaveGroup` request; client reason: old", NEW
+    )
+    assert (row["event"], row.get("member_id"), row["group_instance_id"], row["client_reason"]) == ("member_left", None, "i", "old")
+    for names in ("", ", ", ", , "):
+        assert read(started(f"explicit `LeaveGroup` request for ({names}) members.", "4.0"), NEW)["member_ids"] == []
+
+
 def test_deleted_groups_are_one_event_only_if_there_is_one_name() -> None:
     assert read_message(
         "The following groups were deleted: a, b. A total of 6 offsets were removed.", is_scala=False, is_end_certain=True
