@@ -46,7 +46,7 @@ def build_first_screen(rows: ReportRows, as_of: datetime, listed: Container[Grou
     return FirstScreen(
         needs=needs,
         need_count=need_count,
-        past=_past(rows, listed, MOST_LINES - len(needs)),
+        past=_past(rows, listed, {group_key(row) for row in lines}, MOST_LINES - len(needs)),
         totals=_totals(rows),
         all_empty=_all_empty(rows),
         data_until=moment(from_ms(1000 * until_s)) if until_s else "",
@@ -117,12 +117,12 @@ def _better_assignor(row: Row) -> tuple[str, str]:
     return what, f"Change partition.assignment.strategy to {strategy}. evenkeel what-if rehearses it."
 
 
-def _past(rows: ReportRows, listed: Container[GroupKey], most: int) -> tuple[PastLine, ...]:
-    """Return for each group its worst finding that no longer holds, the most severe and then the newest first."""
+def _past(rows: ReportRows, listed: Container[GroupKey], needing: Container[GroupKey], most: int) -> tuple[PastLine, ...]:
+    """Return for each group that needs nobody its worst finding that no longer holds, the most severe and then the newest first."""
     worst: dict[GroupKey, Row] = {}
     for row in rows.findings:
         key = group_key(row)
-        if not row["is_current"] and row["severity"] != Severity.INFO and key in listed:
+        if not row["is_current"] and row["severity"] != Severity.INFO and key in listed and key not in needing:
             if key not in worst or _urgency(row) > _urgency(worst[key]):
                 worst[key] = row
     newest_first = sorted(worst.values(), key=lambda row: (row["group_id"], row["cluster_id"]))

@@ -136,7 +136,7 @@ def test_script_makes_the_same_rows_as_the_page_without_script(chromium: Chrome,
 @pytest.fixture
 def files(chromium: Chrome, tmp_path: Path, page: Page) -> list[Path]:
     """The same fleet in three files."""
-    document = render(page, name="weekly report.html", most_bytes=100_000)
+    document = render(page, name="weekly report.html", most_bytes=120_000)
     paths = [tmp_path / f"weekly report{end}.html" for end in ("", "-groups-2", "-groups-3")]
     for path, html in zip(paths, (document.html, *document.further), strict=True):
         path.write_text(html, encoding="utf-8")
@@ -353,7 +353,7 @@ def test_print_of_everything_shows_all_groups_and_afterwards_the_same_hundred_re
     browser.find_element(By.ID, "next").click()
     seen = names(browser)
     every = [group.group_id for group in page.groups]
-    assert printed(browser) == every[:50] and notes(browser) == []
+    assert printed(browser) == every[:45] and notes(browser) == []
     end_print(browser)
     browser.execute_script("document.body.classList.add('everything')")
     assert printed(browser) == every and notes(browser) == []

@@ -377,9 +377,11 @@ def _by_hand(group: str, observed: list[dict[str, Any]], findings: list[dict[str
 
     severities = [row["severity"] for row in findings if row["group_id"] == group]
     newest = max((row for row in observed if row["group_id"] == group), key=lambda row: row["position"])
-    assert newest["member_count"] == 0 and {row["severity"] for row in findings if row["position"] == newest["position"]} <= {"info"}
-    nothing_now = {"need_severity": None, "need_rule": None, "current_critical_count": 0, "current_warning_count": 0}
-    figures = nothing_now | {
+    now = [row for row in findings if row["group_id"] == group and row["position"] == newest["position"] and row["severity"] != "info"]
+    assert newest["member_count"] == 0 and {row["severity"] for row in now} <= {"warning"}, "no better assignor is a need"
+    need = {"need_severity": "warning" if now else None, "need_rule": "any" if now else None, "better_gain": None}
+    need |= {"current_critical_count": 0, "current_warning_count": len(now)}
+    figures = need | {
         "group_id": group,
         "cluster_id": "",
         "generation_count": sum(row["group_id"] == group for row in observed),

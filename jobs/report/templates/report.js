@@ -325,7 +325,7 @@ function filterOfFindings(input) {
 }
 
 /* A print has two pages: what needs someone, and the first groups. The button prints all parts. */
-const ROWS_PRINTED = 50;
+const ROWS_PRINTED = 45;
 const isFirstPart = () => byId("now") !== null && !document.body.classList.contains("everything");
 
 function printEverything() {

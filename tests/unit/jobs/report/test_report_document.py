@@ -134,7 +134,7 @@ def test_the_worst_are_rows_for_those_without_a_script_and_a_note_says_how_many(
     """With the groups that have details, whose rows lead to them."""
     rows = large_fleet(3_000, detailed=8)
     document = render(build_page(rows, AS_OF))
-    table = document.html[document.html.index('<table id="group-table">') :].split("</table>")[0]
+    table = document.html[document.html.index('<table id="group-table"') :].split("</table>")[0]
     names = re.findall('<th scope="row" class="id"><?.*?>?(team-[^<]*)<', table)
     assert names == [row["group_id"] for row in rows.ranked[:MOST_ROWS]]
     assert set(re.findall('href="#(group-.*?)"', table)) == document.detailed
