@@ -63,7 +63,7 @@ ARROW = {"pandas", "pyarrow"}
 SESSION = "jobs.runtime.session"
 JVM = {"jobs.runtime.jvm", "jobs.storage.hadoop_files"}
 CLOCK = {"jobs.cli"}
-EXITS = {"jobs.cli", "jobs.__main__", "jobs.launcher.start"}
+EXITS = {"jobs.cli", "jobs.__main__", "jobs.launcher.start", "jobs.runtime.interruption"}
 # A room of ``jobs`` -> the rooms that it may import. What is not here stands above all of these: the command line, settings, gates, and the
 # pipeline, which knows of each stage its ``run`` alone.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
@@ -75,7 +75,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "brokers": ("runtime",),
     "storage": ("runtime", "workers"),
     "collect": ("brokers", "decoders", "runtime"),
-    "options": ("collect", "show", "what_if", "runtime"),
+    "options": ("collect", "show", "what_if", "runtime", "launcher"),
     "context": ("options", "storage", "workers", "decoders", "brokers", "runtime"),
     "land": ("context", "storage", "workers", "decoders", "brokers", "runtime"),
     "assign": ("context", "storage", "workers", "runtime"),
