@@ -50,6 +50,7 @@ case ${1-} in
       exit 2
     fi
     find_python
+    export EVENKEEL_PROGRAM=$0
     # Isolated and without site-packages, since the launcher uses only the standard library: that starts fastest, and the caller's
     # settings cannot harm it. Imported, so that Python stores its compiled form; at the end of the path, so that no file of jobs/ hides a
     # library. Arguments are UTF-8 in every locale. Python may set LC_CTYPE when it starts, so the launcher gets the caller's own.

@@ -22,9 +22,10 @@ from jobs.launcher.messages import INTERRUPTED
 from jobs.launcher.workload import Workload
 from jobs.options import AssignOptions, Command, LandOptions, MaintainOptions, PageOptions, parse
 from jobs.runtime.errors import EvenkeelError, InterruptedRunError, PlatformError, UsageError
+from jobs.runtime.extras import check_extras
 from jobs.runtime.interruption import Interruption
 from jobs.runtime.locations import local_folder, on_one_line
-from jobs.runtime.log_format import logs_json, set_up_logging
+from jobs.runtime.log_format import coloured, logs_json, set_up_logging
 from jobs.runtime.output_files import check_new_file, check_outputs
 from jobs.runtime.run_options import RunNameOptions, WarehouseOptions
 from jobs.settings import check_strategies, conf_folder, load_settings
@@ -85,17 +86,18 @@ def main(argv: Sequence[str] | None = None, interruption: Interruption | None = 
     interruption = interruption or Interruption()
     set_up_logging("text")
     command, options, renamed = parse(argv)
-    set_up_logging(options.log_format)
+    set_up_logging(options.log_format, logging.DEBUG if options.verbose else logging.WARNING if options.quiet else logging.INFO)
     for line in renamed:
         logger.warning("%s", line)
     with _ending(command.name, interruption) as facts:
         _check_packages()
+        check_extras(command.name, dict.fromkeys(options.extras()))
         if isinstance(options, CollectOptions):
             summary: str | None = _collect(options)
         elif isinstance(options, WhatIfOptions) and not options.save:
             summary = _what_if(options)
         elif isinstance(options, ShowOptions | ExplainOptions):
-            summary = _show(command.name, options)
+            summary = _show(options)
         else:
             summary = _run(command, options, facts, interruption)
         if summary is not None:
@@ -114,6 +116,7 @@ def _ending(command: str, interruption: Interruption) -> Iterator[dict[str, Any]
 
     def log(**ended: int | str) -> None:
         if logs_json():
+            logging.disable(logging.NOTSET)  # an interrupt has switched all lines off
             summary = {"event": "end", "command": command, **ended, "seconds": round(time.monotonic() - started, 3), **facts}
             logger.log(logging.ERROR if ended["exit_code"] else logging.INFO, "%s ended", command, extra={"facts": summary})
 
@@ -128,6 +131,7 @@ def _ending(command: str, interruption: Interruption) -> Iterator[dict[str, Any]
         log(exit_code=INTERRUPTED, error=interruption.text)
         raise InterruptedRunError(interruption.text) from None
     except EvenkeelError as error:
+        logger.debug("where the error comes from", exc_info=error)
         log(exit_code=error.exit_code, error=str(error))
         raise
     except BaseException as error:
@@ -194,16 +198,16 @@ def _check_options(options: WarehouseOptions, settings: Settings) -> None:
 def _what_if(options: WhatIfOptions) -> str:
     """Return what changes to groups would lead to."""
     settings = load_settings(options, conf_folder())
-    with _needing("what-if", "deltalake", "reading"):
-        from jobs.what_if import run as what_if
+    from jobs.what_if import run as what_if
+
     return what_if.run(options, settings.warehouse)
 
 
-def _show(command: str, options: ShowOptions | ExplainOptions) -> str:
+def _show(options: ShowOptions | ExplainOptions) -> str:
     """Return what is stored of groups, as tables or as sentences."""
     settings = load_settings(options, conf_folder())
-    with _needing(command, "deltalake", "reading"):
-        from jobs.show import run as show
+    from jobs.show import run as show
+
     if isinstance(options, ExplainOptions):
         return show.answer_explain(options, settings.warehouse)
     return show.answer_show(options, settings.warehouse)
@@ -212,8 +216,8 @@ def _show(command: str, options: ShowOptions | ExplainOptions) -> str:
 def _collect(options: CollectOptions) -> str:
     """Collect from a live cluster; return the summary."""
     properties = read_client_properties(options.client_properties, os.environ)
-    with _needing("collect", "confluent-kafka", "kafka"):
-        from jobs.collect import run as collect
+    from jobs.collect import run as collect
+
     return collect.run(options, properties, lambda: datetime.now(timezone.utc))
 
 
@@ -222,25 +226,9 @@ def _connect(options: LandOptions, now: Callable[[], datetime]) -> LiveInput | N
     if not options.bootstrap_servers:
         return None
     properties = read_client_properties(options.client_properties, os.environ)
-    with _needing("--bootstrap-servers", "confluent-kafka", "kafka"):
-        from jobs.brokers.live_input import LiveInput
+    from jobs.brokers.live_input import LiveInput
+
     return LiveInput(options.bootstrap_servers, properties, now)
-
-
-@contextmanager
-def _needing(what: str, package: str, extra: str) -> Iterator[None]:
-    """Import modules that need a package which only few commands use.
-
-    Raises:
-        PlatformError: it is not installed.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name != package.replace("-", "_"):
-            raise
-        remedy = f"{sys.executable} -m pip install {package}"
-        raise PlatformError(f"{what} needs the package {package}, Evenkeel's extra {extra}; install it: {remedy}") from None
 
 
 def _execute(
@@ -280,7 +268,7 @@ def _tell(*lines: str) -> None:
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr)  # the name of the stage in progress
         for line in lines:
-            print(f"evenkeel: {on_one_line(line)}", file=sys.stderr)
+            print(coloured(f"evenkeel: {on_one_line(line)}", sys.stderr), file=sys.stderr)
 
 
 def console_main(argv: Sequence[str] | None = None) -> int:

@@ -223,7 +223,7 @@ class RunContext(RunInputs):
 def stage_timer(name: str) -> Iterator[None]:
     """Show the stage that begins, and log its time when it ends."""
     started = time.monotonic()
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and logger.isEnabledFor(logging.INFO):
         print(f"evenkeel: {name} ...", end="\r", file=sys.stderr, flush=True)
     yield
     took = time.monotonic() - started

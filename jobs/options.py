@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, get_args
 
 from jobs.collect import options as collect
+from jobs.launcher.messages import program
+from jobs.launcher.spelling import SPARK_OPTIONS, meant
 from jobs.runtime.arguments import RENAMED, moment, names, option, partition, servers
 from jobs.runtime.errors import UsageError
+from jobs.runtime.installation import evenkeel_version
 from jobs.runtime.run_options import RunNameOptions, WarehouseOptions
 from jobs.show import options as show
 from jobs.what_if import options as what_if
+from schemas.config import ExportFormat
 from schemas.vocabulary import Severity, Source
 
+_LOOKS_LIKE_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
+"""What argparse takes for an option, besides numbers."""
 EPILOG = """\
 exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment (nothing written); 3 another run holds the warehouse;
 4 a gate failed, or a run id was reused with other input or settings; 130 interrupted.
@@ -48,6 +56,15 @@ exit codes: 0 sound; 1 damage found; 2 no warehouse, or wrong usage; 3 a run hol
 A warehouse with a slash is a path; a.b or a.b.c is a catalog schema."""
 
 
+def formats(text: str) -> tuple[str, ...]:
+    """Return the formats of exports that commas separate."""
+    found, known = names(text), get_args(ExportFormat)
+    for name in found:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"found {name!r}, expected some of {', '.join(known)}{meant(name, known)}")
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(WarehouseOptions):
     """Options of ``verify``."""
@@ -60,14 +77,16 @@ class StageOptions(RunNameOptions):
     """Options of every command that makes tables or a report."""
 
     cluster_id: str | None = option(metavar="NAME", help="name of the Kafka cluster; overrides the name in the capture")
-    strategies: tuple[str, ...] | None = option(type=names, metavar="LIST", help="assignors to compare, separated by commas")
+    strategies: tuple[str, ...] | None = option(
+        type=names, metavar="LIST", help="assignors to compare, separated by commas (default: those of the settings)"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LandOptions(StageOptions):
     """Options of ``land``: the captures, and a live cluster."""
 
-    input: tuple[str, ...] = option((), nargs="+", metavar="PATH", help="captures: files or folders (overrides `inputs` in the settings)")
+    input: tuple[str, ...] = option((), nargs="+", metavar="PATH", help="captures: files or folders (default: `inputs` of the settings)")
     format: str | None = option(choices=[*map(str, Source)], help="source of all inputs (default: detected from their content)")
     offsets_partition: int | None = option(
         type=partition,
@@ -76,12 +95,18 @@ class LandOptions(StageOptions):
     )
     as_new_cluster: bool = option(False, action="store_true", help="accept captures of a cluster that has landed under another name")
     log_time_zone: str | None = option(
-        metavar="ZONE", help="zone of times without one in the logs of coordinators, such as Europe/Berlin (default UTC)"
+        metavar="ZONE", help="zone of times without one in the logs of coordinators, such as Europe/Berlin (default: UTC)"
     )
-    bootstrap_servers: str | None = option(type=servers, metavar="HOST:PORT[,...]", help="brokers of a live cluster to read from")
+    bootstrap_servers: str | None = option(
+        aliases=("--bootstrap-server",), type=servers, metavar="HOST:PORT[,...]", help="brokers of a live cluster to read from"
+    )
     client_properties: Path | None = option(
         type=Path, metavar="FILE", help="file of properties of librdkafka for these brokers, one key=value on each line"
     )
+
+    def extras(self) -> tuple[str, ...]:
+        """Return the extras of setup.cfg that the command needs with these options."""
+        return (*super().extras(), "quality", *(("kafka",) if self.bootstrap_servers else ()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +124,20 @@ class AssignOptions(StageOptions):
     )
     output: str | None = option(metavar="FILE", help="with --expand: write the rows to this new Parquet file")
 
+    def extras(self) -> tuple[str, ...]:
+        """Return the extras of setup.cfg that the command needs with these options."""
+        return (*super().extras(), "quality")
+
 
 @dataclass(frozen=True, kw_only=True)
 class AuditOptions(StageOptions):
     """Options of ``audit``."""
 
     fail_on: str | None = option(choices=[*map(str, Severity)], help="publish, then exit 4 if a new finding is this severe or worse")
+
+    def extras(self) -> tuple[str, ...]:
+        """Return the extras of setup.cfg that the command needs with these options."""
+        return (*super().extras(), "quality")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +146,10 @@ class PageOptions(StageOptions):
 
     output: str | None = option(metavar="FILE", help="file of the report (default: report.html in the warehouse folder)")
     overwrite: bool = option(False, action="store_true", help="let the report replace files that no report wrote; never inputs or tables")
+
+    def extras(self) -> tuple[str, ...]:
+        """Return the extras of setup.cfg that the command needs with these options."""
+        return (*super().extras(), "report")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +160,7 @@ class ReportOptions(PageOptions):
         None, "--details", metavar="DIR", help="folder for one page for each group whose details do not fit into the report"
     )
     export: tuple[str, ...] | None = option(
-        type=names, metavar="LIST", help="also write formats, separated by commas: csv, json, prometheus"
+        type=formats, metavar="LIST", help="also write formats, separated by commas: csv, json, prometheus"
     )
     export_dir: str | None = option(metavar="DIR", help="folder for the files of --export (default: the folder of the report)")
 
@@ -134,6 +171,10 @@ class MaintainOptions(StageOptions):
 
     drop_cluster: str | None = option(metavar="NAME", help="remove this cluster from all tables, and do nothing else")
     dry_run: bool = option(False, action="store_true", help="with --drop-cluster: print the number of its rows by table; change nothing")
+
+    def extras(self) -> tuple[str, ...]:
+        """Return the extras of setup.cfg that the command needs with these options."""
+        return (*super().extras(), "quality")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +197,7 @@ class Command:
         makes_report: whether it ends with a report.
         is_short: whether it ends before the settings of a large run pay.
         explanation: further text of its own ``--help``.
+        examples: of its command line, without the program.
         epilog: last text of ``--help``.
     """
 
@@ -166,6 +208,7 @@ class Command:
     makes_report: bool = False
     is_short: bool = False
     explanation: str = ""
+    examples: tuple[str, ...] = ()
     epilog: str = EPILOG
 
     @property
@@ -182,12 +225,18 @@ _COMMANDS = (
         ("land", "assign", "audit"),
         makes_report=True,
         explanation=collect.LIVE_EXPLANATION,
+        examples=(
+            "run",
+            "run --input captures --warehouse audit",
+            "run --bootstrap-servers broker:9092 --warehouse audit --fail-on critical",
+        ),
     ),
     Command(
         "collect",
         "a live Kafka cluster -> captures for land; needs neither Java nor Spark",
         collect.CollectOptions,
         explanation=collect.EXPLANATION,
+        examples=collect.EXAMPLES,
         epilog=collect.EPILOG,
     ),
     Command(
@@ -196,21 +245,36 @@ _COMMANDS = (
         LandOptions,
         ("land",),
         explanation=collect.LIVE_EXPLANATION,
+        examples=("land --input captures --warehouse audit", "land --input described.txt --as-of 2026-11-21T02:21:13Z"),
     ),
-    Command("assign", "snapshots -> observed, recomputed and counterfactual assignments", AssignOptions, ("assign",)),
-    Command("audit", "assignments -> movements, generation audits, findings", AuditOptions, ("audit",)),
+    Command(
+        "assign",
+        "snapshots -> observed, recomputed and counterfactual assignments",
+        AssignOptions,
+        ("assign",),
+        examples=("assign --warehouse audit", "assign --expand payments --output payments.parquet"),
+    ),
+    Command(
+        "audit",
+        "assignments -> movements, generation audits, findings",
+        AuditOptions,
+        ("audit",),
+        examples=("audit --warehouse audit --fail-on critical",),
+    ),
     Command(
         "report",
         "tables -> one self-contained HTML page and a summary on stdout, whose last line is the page's path",
         ReportOptions,
         makes_report=True,
         is_short=True,
+        examples=("report --warehouse audit --output report.html", "report --warehouse audit --export csv,json,prometheus"),
     ),
     Command(
         "show",
         "a group as it was in any generation: members, partitions, lag, cause, movements; without a group, the list of groups",
         show.ShowOptions,
         explanation=show.SHOW_EXPLANATION,
+        examples=show.SHOW_EXAMPLES,
         epilog=show.EPILOG,
     ),
     Command(
@@ -218,6 +282,7 @@ _COMMANDS = (
         "a generation of a group in sentences: what happened, why, what to change; for terminals, tickets and programs",
         show.ExplainOptions,
         explanation=show.EXPLAIN_EXPLANATION,
+        examples=show.EXPLAIN_EXAMPLES,
         epilog=show.EPILOG,
     ),
     Command(
@@ -226,6 +291,7 @@ _COMMANDS = (
         what_if.WhatIfOptions,
         ("what_if",),
         explanation=what_if.EXPLANATION,
+        examples=what_if.EXAMPLES,
         epilog=what_if.EPILOG,
     ),
     Command(
@@ -234,12 +300,14 @@ _COMMANDS = (
         MaintainOptions,
         ("maintain",),
         explanation=_MAINTAIN,
+        examples=("maintain --warehouse audit", "maintain --warehouse audit --drop-cluster old --dry-run"),
     ),
     Command(
         "verify",
         "log, files and rows of the tables -> their damage, one line for each; changes nothing",
         VerifyOptions,
         explanation=_VERIFY,
+        examples=("verify --warehouse audit", "verify --warehouse audit --all-groups --wait 600"),
         epilog=_VERIFY_EPILOG,
     ),
 )
@@ -247,10 +315,39 @@ COMMANDS: dict[str, Command] = {command.name: command for command in _COMMANDS}
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises instead of ending the process, so that a platform sees an exception with an exit code."""
+    """Raises instead of ending the process, so that a platform sees an exception with an exit code, and says what was meant."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; {self.prog} --help lists the options")
+        raise UsageError(f"{message}{' ' if message.endswith('?') else '; '}{self.prog} --help lists the options")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        known = [str(choice) for choice in action.choices or ()]
+        if known and value not in known:
+            raise argparse.ArgumentError(action, f"found {value!r}, expected one of {', '.join(known)}{meant(value, known)}")
+
+    def check_names(self, words: Iterable[str], others: Mapping[str, _Parser]) -> None:
+        """Refuse unknown options.
+
+        Args:
+            words: after the command.
+            others: the parsers of all commands.
+
+        Raises:
+            UsageError: naming the option that was meant, or the place of one of Spark's.
+        """
+        known = list(self._option_string_actions)
+        for word in words:
+            name = word.partition("=")[0]
+            if word == "--":
+                return
+            if not _LOOKS_LIKE_OPTION.fullmatch(name) or name in known:
+                continue
+            command = self.prog.rpartition(" ")[2]
+            if name in SPARK_OPTIONS:
+                raise UsageError(f"{name} is an option of Spark, which comes before the command: ./spark-submit.sh {name} ... {command}")
+            having = [other for other, parser in others.items() if name in parser._option_string_actions]
+            hint = f", unlike {', '.join(having)}" if having else meant(name, known)
+            self.error(f"{command} has no option {name}{hint}")
 
 
 class Parsed(NamedTuple):
@@ -269,22 +366,35 @@ def parse(argv: Sequence[str] | None = None) -> Parsed:
 
     Raises:
         UsageError: wrong usage.
-        SystemExit: after ``--help`` is printed.
+        SystemExit: after ``--help`` or ``--version`` is printed.
     """
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
     # A new option could break an abbreviation that works today, or change its meaning.
     shape: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     parser = _Parser(
-        prog="evenkeel",
+        prog=program(),
         description="Compute and audit Kafka consumer-group assignments: who owned what, what every assignor would have given, "
         "what moved and why.",
         epilog=EPILOG,
         **shape,
     )
+    parser.add_argument("--version", action="version", version=f"evenkeel {evenkeel_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    parsers: dict[str, _Parser] = {}
     for name, command in COMMANDS.items():
-        description = command.summary + command.explanation
-        command.options.add_to(commands.add_parser(name, help=command.summary, description=description, epilog=command.epilog, **shape))
-    given = vars(parser.parse_args(argv))
+        lines = (f"\n  {parser.prog} {example}" for example in command.examples)
+        description, epilog = command.summary + command.explanation, f"examples:{''.join(lines)}\n\n{command.epilog}"
+        parsers[name] = commands.add_parser(name, help=command.summary, description=description, epilog=epilog, **shape)
+        command.options.add_to(parsers[name])
+    if words and words[0] in parsers:
+        parsers[words[0]].check_names(words[1:], parsers)
+    elif words and not words[0].startswith("-"):
+        parser.error(f"there is no command {words[0]!r}{meant(words[0], COMMANDS)}")
+    elif words and words[0] in SPARK_OPTIONS - {"--version"}:
+        raise UsageError(f"{words[0]} is an option of Spark, which only ./spark-submit.sh takes")
+    given = vars(parser.parse_args(words))
     command, renamed = COMMANDS[given.pop("command")], given.pop(RENAMED, ())
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     return Parsed(command, command.options(**values), renamed)

@@ -326,7 +326,7 @@ def _undo(context: RunContext, request: Request, row: dict[str, Any], error: Bas
     try:
         check_hold()
         if warehouse.run_named(request.run_id) is not None:
-            logger.info("run %s was published before it was interrupted", request.run_id)
+            logger.debug("run %s was published before it failed", request.run_id)
             request.interruption.tables = TableState.PUBLISHED
             return
         versions = warehouse.recover()

@@ -6,6 +6,7 @@ Evenkeel changes nothing in the cluster: it assigns partitions by hand, so it jo
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -23,6 +24,8 @@ from schemas.wire.keys import OFFSETS_TOPIC
 POLL_SECONDS = 0.1
 LEADER_SECONDS = 0.5
 """How long to wait for a leader before the next request: a starting broker becomes the leader of one partition after another."""
+REACH_SECONDS = 3.0
+"""How long to wait for a connection before it is left to librdkafka."""
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id that brokers before 2.8 return."""
 
@@ -139,10 +142,11 @@ class Cluster:
 
         Raises:
             UsageError: librdkafka refuses the properties.
-            ClusterError: no answer, or the login is refused.
+            ClusterError: no broker can be reached, none answers, or the login is refused.
         """
         self.connection = connection
         self.admin = connection.client(AdminClient, {})
+        check_reachable(connection.servers)
         self.cluster_id: str | None = self._describe().cluster_id
 
     def offsets_log(self) -> OffsetsLog:
@@ -267,6 +271,29 @@ class Cluster:
             return asked.result()
         except KafkaException as error:
             raise self.connection.explained(error.args[0]) from None
+
+
+def check_reachable(servers: str) -> None:
+    """Refuse brokers of which none listens: librdkafka would try for as long as it may wait for an answer.
+
+    Args:
+        servers: ``host:port``, several ones separated by commas.
+
+    Raises:
+        ClusterError: every address has no machine, or its machine refuses the connection. One that says nothing may only be slow.
+    """
+    causes = {}
+    for address in servers.split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_SECONDS).close()
+        except TimeoutError:
+            return
+        except (OSError, OverflowError, UnicodeError) as error:
+            causes[address] = getattr(error, "strerror", None) or str(error)
+        else:
+            return
+    raise ClusterError(f"{servers}: no broker can be reached ({'; '.join(dict.fromkeys(causes.values()))}); correct --bootstrap-servers")
 
 
 def _topic_id(topic: TopicDescription) -> str | None:

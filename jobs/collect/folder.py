@@ -11,7 +11,7 @@ import errno
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -170,7 +170,7 @@ class CaptureFolder:
 
 @contextmanager
 def open_folder(path: Path, now: Callable[[], datetime]) -> Iterator[CaptureFolder]:
-    """Make the folder if it does not exist, and lock it against other collections during the block.
+    """Make the folder if it does not exist, and lock it against other collections during the block; a new one that stays empty is removed.
 
     Raises:
         CaptureFolderError: it cannot be written, is in a table, or another collection writes to it.
@@ -181,6 +181,31 @@ def open_folder(path: Path, now: Callable[[], datetime]) -> Iterator[CaptureFold
             f"--output {masked(str(path))}: found the Delta table {masked(str(table))}, expected a folder for captures; name another folder"
         )
     folder = CaptureFolder(path.absolute(), now)
+    new = [parent for parent in (folder.path, *folder.path.parents) if not parent.exists()]
+    try:
+        with _locked(folder, path, now):
+            yield folder
+    finally:
+        if new:
+            _remove_empty(folder.path, new)
+
+
+def _remove_empty(folder: Path, new: Sequence[Path]) -> None:
+    """Remove folders that a collection has made and that have nothing but its lock, the innermost first."""
+    with suppress(OSError):
+        if [entry.name for entry in folder.iterdir()] == [LOCK]:
+            (folder / LOCK).unlink()
+            for path in new:
+                path.rmdir()
+
+
+@contextmanager
+def _locked(folder: CaptureFolder, path: Path, now: Callable[[], datetime]) -> Iterator[None]:
+    """Make the folder, which messages call ``path``, and lock it during the block.
+
+    Raises:
+        CaptureFolderError: it cannot be written, or another collection writes to it.
+    """
     with ExitStack() as stack:
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
@@ -196,7 +221,7 @@ def open_folder(path: Path, now: Callable[[], datetime]) -> Iterator[CaptureFold
         except OSError as error:
             raise _failed(folder.path, error) from None
         try:
-            yield folder
+            yield
         finally:
             folder.discard()
 

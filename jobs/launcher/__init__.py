@@ -27,7 +27,8 @@ describes each. With a local master the bytes that a command reads decide betwee
 EVENKEEL_PROFILE=small or large decides instead.
 
   --setup [EXTRA...]   make .venv, also with these extras of setup.cfg (test), and fetch the jars; start nothing
-  --help               this text
+  --help, help COMMAND this text, or that of a command
+  --version            the version of Evenkeel
 
 Exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment; 3 another run holds the warehouse; 4 a gate failed;
 130 interrupted.
@@ -51,8 +52,10 @@ import sys
 from collections.abc import Sequence
 
 from .archive import update_zip
+from .checkout import own_version
 from .checks import (
     check_for_java,
+    check_master,
     check_open_files,
     check_python,
     check_words,
@@ -75,6 +78,7 @@ def prepare(line: CommandLine, way: str, setup: Setup) -> Start | None:
     root, environ = setup.root, setup.environ
     if way in ("local", "cluster"):
         check_open_files(hard_limit_of_open_files())
+        check_master(line.master, environ)
     if way == "cluster":
         home, python = environ.get("SPARK_HOME"), ""
         if home:
@@ -93,7 +97,7 @@ def prepare(line: CommandLine, way: str, setup: Setup) -> Start | None:
     if extras:
         setup.check_extras(extras)
     profile = None
-    if way == "local" and line.command:
+    if way == "local":
         conf_folder, forced = f"{root}/conf", environ.get(PROFILE_VARIABLE, "")
         own = own_settings(line.spark_options, environ)
         profile = choose_profile(find_workload(line, conf_folder), conf_folder, forced, find_machine(), own)
@@ -132,6 +136,9 @@ def main(arguments: Sequence[str]) -> int:
         if way == "usage":
             print(__doc__, end="", file=sys.stdout if line.asks_usage else sys.stderr)
             return 0 if line.asks_usage else EXIT_CODE
+        if way == "version":
+            print(f"evenkeel {own_version(root)}")
+            return 0
         start = prepare(line, way, Setup(root, python, environ))
         if start is not None:
             if start.folder:

@@ -74,6 +74,15 @@ def read_lock(text: str) -> dict[str, tuple[str, ...]]:
     return sections
 
 
+def own_version(root: str) -> str:
+    """Return the version of a checkout, from its setup.cfg."""
+    import configparser
+
+    config = configparser.ConfigParser()
+    config.read(f"{root}/setup.cfg", encoding="utf-8")
+    return config["metadata"]["version"]
+
+
 def select_packages(lock: Mapping[str, tuple[str, ...]], sections: Iterable[str]) -> tuple[str, ...]:
     """Return the lines of these sections, each once.
 

@@ -12,6 +12,12 @@ from .start import Start
 
 OPEN_FILES = 1024
 """Open files that Spark needs, with some reserve: a run on two cores had 368 open, most of them jars."""
+LOCAL_MASTER = r"|local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[ *\d+ *, *\d+ *, *\d+ *\]"
+"""The masters that need no other machine; empty is the launcher's own."""
+DEFAULT_PORTS = {"spark": 7077, "k8s": 443}
+"""The schemes of other masters, each with its port."""
+MASTER_SECONDS = 5.0
+"""How long to wait for a master."""
 CHECK_PACKAGES = """
 import sys
 sys.path[:] = [path for path in sys.path if path]  # an empty one is the current folder
@@ -87,6 +93,47 @@ def hard_limit_of_open_files() -> int:
 
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return -1 if limit == resource.RLIM_INFINITY else limit
+
+
+def check_master(master: str, environ: Mapping[str, str]) -> None:
+    """Raise a Refusal for a master that Spark does not know, or that nobody serves: Spark says so late, and with stack traces.
+
+    Args:
+        master: as of ``--master``; empty for the local one.
+        environ: the caller's.
+    """
+    import re
+
+    if re.fullmatch(LOCAL_MASTER, master):
+        return
+    if master == "yarn":
+        folders = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+        if not any(map(environ.get, folders)) and not os.path.exists(f"{environ.get('SPARK_HOME', '')}/conf/spark-env.sh"):
+            raise Refusal(f"--master yarn needs the cluster's settings: set {' or '.join(folders)} to their folder")
+        return
+    scheme, _, rest = master.partition("://")
+    addresses = rest.removeprefix("https://").removeprefix("http://").split("/")[0].split(",")
+    found = [re.fullmatch(r"([^:]+|\[[^]]+\])(?::([0-9]{1,5}))?", address) for address in addresses]
+    if scheme not in DEFAULT_PORTS or not all(found):
+        raise Refusal(
+            f"--master {master}: expected local[N,TRIES], yarn, spark://HOST:PORT or k8s://HOST:PORT; "
+            "without --master Spark runs on this machine"
+        )
+    ends = [(match[1].strip("[]"), int(match[2] or DEFAULT_PORTS[scheme])) for match in found if match]
+    causes = [_why_unreachable(host, port) for host, port in ends]
+    if all(causes):
+        raise Refusal(f"--master {master}: no answer ({causes[0]}); correct the address, or start that cluster")
+
+
+def _why_unreachable(host: str, port: int) -> str:
+    """Return why nobody answers at an address; empty if somebody does."""
+    import socket
+
+    try:
+        socket.create_connection((host, port), timeout=MASTER_SECONDS).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return ""
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .messages import Refusal
+from .messages import Refusal, program
+from .spelling import SPARK_OPTIONS, meant
 
-FLAGS = frozenset(("-v", "--verbose", "--version", "--supervise", "--load-spark-defaults", "--usage-error"))
-"""The options of spark-submit without a value; every other one, known to the launcher or not, has a value."""
+FLAGS = frozenset(("-v", "--verbose", "--supervise", "--load-spark-defaults", "--usage-error"))
+"""The options of spark-submit without a value; every other one has a value."""
 OPTIONS = {
     "--master": "master",
     "--remote": "remote",
@@ -22,6 +23,8 @@ SETTINGS = {"spark.master": "master", "spark.remote": "remote", "spark.submit.de
 """The same options by their names as settings of ``--conf``."""
 ALSO_PASSED_ON = ("master", "deploy_mode")
 """The fields of CommandLine that stay among Spark's options; the launcher adds the others itself."""
+WITH_SPARK = ("run", "land", "assign", "audit", "report", "maintain", "verify")
+"""The commands that start Spark. A word that is no command starts none: Python then says what is wrong."""
 WITHOUT_SPARK = {"collect": (), "show": (), "explain": (), "what-if": ("--save",)}
 """The commands that are plain Python, with the options that take Spark all the same."""
 ENCODED = "--encoded-arguments"
@@ -47,6 +50,7 @@ class CommandLine(NamedTuple):
     setup_extras: tuple[str, ...] | None = None
     asks_usage: bool = False
     folder: str = ""
+    asks_version: bool = False
 
 
 def parse(arguments: Sequence[str]) -> CommandLine:
@@ -57,7 +61,7 @@ def parse(arguments: Sequence[str]) -> CommandLine:
     (('--master', 'yarn'), 'a.jar', ('run', '--jars', 'b'))
 
     Raises:
-        Refusal: the last option lacks its value.
+        Refusal: the last option lacks its value, or an option is not one of Spark's.
     """
     rest = list(arguments)
     options: list[str] = []
@@ -66,6 +70,8 @@ def parse(arguments: Sequence[str]) -> CommandLine:
         name = rest.pop(0)
         if name in ("-h", "--help"):
             return CommandLine(asks_usage=True)
+        if name == "--version":
+            return CommandLine(asks_version=True)
         if name == "--setup":
             return CommandLine(tuple(options), setup_extras=tuple(rest), **fields)
         if name in FLAGS:
@@ -76,7 +82,10 @@ def parse(arguments: Sequence[str]) -> CommandLine:
         elif rest:
             value = rest.pop(0)
         else:
-            raise Refusal(f"{name} needs a value; ./spark-submit.sh --help shows the usage")
+            raise Refusal(f"{name} needs a value; {program()} --help shows the usage")
+        if name not in SPARK_OPTIONS:
+            hint = meant(name, SPARK_OPTIONS) or f"; options of a command come after it: {program()} COMMAND {name}"
+            raise Refusal(f"{name} is not an option of Spark{hint}")
         if name in ("--conf", "-c"):
             setting, _, text = value.partition("=")
             field = SETTINGS.get(setting)
@@ -86,6 +95,8 @@ def parse(arguments: Sequence[str]) -> CommandLine:
             fields[field] = text
         if field is None or field in ALSO_PASSED_ON:
             options += [name, value]
+    if rest[:1] == ["help"]:
+        return CommandLine(command=(rest[1], "--help"), **fields) if rest[1:] else CommandLine(asks_usage=True)
     return CommandLine(tuple(options), tuple(rest), **fields)
 
 
@@ -122,7 +133,7 @@ def decode(text: str) -> str:
 
 
 def choose_way(line: CommandLine, environ: Mapping[str, str]) -> str:
-    """Return the kind of a call: ``usage``, ``setup``, ``local``, ``cluster``, ``python`` (no Spark) or ``remote`` (a client of Spark).
+    """Return the kind of a call: ``usage``, ``version``, ``setup``, ``local``, ``cluster``, ``python`` (no Spark), ``remote`` (its client).
 
     Raises:
         Refusal: a call without Spark has options of Spark.
@@ -130,11 +141,15 @@ def choose_way(line: CommandLine, environ: Mapping[str, str]) -> str:
     options = (*line.spark_options, line.jars, line.packages, line.py_files)
     if line.asks_usage:
         return "usage"
+    if line.asks_version:
+        return "version"
     if line.setup_extras is not None:
         return "setup"
-    if not line.command and "--version" not in line.spark_options:
+    if not line.command:
         return "usage"
-    if line.command and line.command[0] in WITHOUT_SPARK and not set(WITHOUT_SPARK[line.command[0]]).intersection(line.command):
+    if line.command[0] not in (*WITH_SPARK, *WITHOUT_SPARK):
+        return "python"
+    if line.command[0] in WITHOUT_SPARK and not set(WITHOUT_SPARK[line.command[0]]).intersection(line.command):
         if any(options) or line.remote:
             raise Refusal(f"{line.command[0]} runs without Spark: remove the options before it")
         return "python"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 
 EXIT_CODE = 2
@@ -11,6 +12,14 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as of a shell."""
 TABLES_AS_BEFORE = "the tables are as before"
 """What an interrupted call says of the tables if it has written none."""
+
+PROGRAM_VARIABLE = "EVENKEEL_PROGRAM"
+"""The variable with the name by which the caller started the launcher."""
+
+
+def program() -> str:
+    """Return the name of the program that the caller typed, for messages: the launcher's, or that of an installed wheel."""
+    return os.environ.get(PROGRAM_VARIABLE) or "evenkeel"
 
 
 class Refusal(Exception):

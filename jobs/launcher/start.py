@@ -101,7 +101,7 @@ def local_start(
         settings.update(profile.settings)
         if option_values(line.command, "--log-format")[-1:] == ["json"]:
             own[NOTICE_VARIABLE] = profile.notice
-        else:
+        elif "--quiet" not in line.command:
             notice = profile.notice
     # Before the caller's options, since the last one counts.
     ours = (word for key, value in settings.items() for word in ("--conf", f"{key}={value}"))

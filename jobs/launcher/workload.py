@@ -58,7 +58,7 @@ def find_workload(line: CommandLine, conf_folder: str) -> Workload:
     if command[0] not in LANDING_COMMANDS:
         return Workload(warehouse=folder, is_short=command[0] in SHORT_COMMANDS)
     inputs, without_size = option_values(command, "--input"), ""
-    if option_values(command, "--bootstrap-servers"):
+    if any(option_values(command, name) for name in ("--bootstrap-servers", "--bootstrap-server")):
         without_size = "a live cluster"
     elif not inputs:
         inputs = [os.path.join(os.path.dirname(path), name) for name in file_values(text, "inputs") or ()]

@@ -16,19 +16,21 @@ LONGEST_RUN_NAME = 250
 RENAMED = "renamed"
 """Name in a parsed command line of the log lines for options that were given by a former name."""
 FORMERLY = "formerly"
+ALIASES = "aliases"
 POSITIONAL = "positional"
 _ADDRESS = re.compile(r"([^\s:@/]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 
 
-def option(default: Any = None, formerly: str | None = None, **argument: Any) -> Any:
+def option(default: Any = None, formerly: str | None = None, aliases: tuple[str, ...] = (), **argument: Any) -> Any:
     """Return the field of an option whose name is that of the field, with dashes.
 
     Args:
         default: MISSING for an option that has to be given.
         formerly: another name of the option, which works until release 1.0.
-        argument: further arguments of ``add_argument``.
+        aliases: further names of it that stay.
+        argument: further arguments of ``add_argument``; ``help`` gets the default, unless it names one.
     """
-    return field(default=default, metadata={FORMERLY: formerly, **argument})
+    return field(default=default, metadata={FORMERLY: formerly, ALIASES: aliases, **argument})
 
 
 def positional(default: Any, **argument: Any) -> Any:
@@ -38,7 +40,7 @@ def positional(default: Any, **argument: Any) -> Any:
         default: where it is not given, with ``nargs="*"``.
         argument: what else ``add_argument`` is to know.
     """
-    return field(default=default, metadata={FORMERLY: None, POSITIONAL: True, **argument})
+    return field(default=default, metadata={FORMERLY: None, ALIASES: (), POSITIONAL: True, **argument})
 
 
 class _Renamed(argparse.Action):
@@ -57,17 +59,25 @@ class Options:
     log_format: str = option(
         "text", choices=("text", "json"), help="format of the log lines on stderr; in JSON the last line is the summary"
     )
+    quiet: bool = option(False, action="store_true", help="log only warnings and errors")
+    verbose: bool = option(False, aliases=("-v",), action="store_true", help="log more, and where an error comes from")
+
+    def extras(self) -> tuple[str, ...]:
+        """Return the extras of setup.cfg that the command needs with these options."""
+        return ()
 
     @classmethod
     def add_to(cls, parser: argparse.ArgumentParser) -> None:
         """Add these options to the parser of their command."""
         for one in fields(cls):
             need = {"required": True} if one.default is MISSING else {"default": one.default}
-            argument = {name: value for name, value in one.metadata.items() if name not in (FORMERLY, POSITIONAL)}
+            argument = {name: value for name, value in one.metadata.items() if name not in (FORMERLY, ALIASES, POSITIONAL)}
+            if "(default" not in argument["help"] and not isinstance(one.default, bool) and one.default not in (None, (), MISSING):
+                argument["help"] += " (default %(default)s)"
             if POSITIONAL in one.metadata:
                 parser.add_argument(one.name, default=one.default, **argument)
                 continue
-            parser.add_argument(f"--{one.name.replace('_', '-')}", **need, **argument)
+            parser.add_argument(f"--{one.name.replace('_', '-')}", *one.metadata[ALIASES], dest=one.name, **need, **argument)
             if one.metadata[FORMERLY] is not None:
                 argument |= {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS, "dest": one.name, "action": _Renamed}
                 parser.add_argument(one.metadata[FORMERLY], **argument)
@@ -78,7 +88,9 @@ class LocationOptions(Options):
     """What every command takes that works on a warehouse. None: not given."""
 
     config: Path | None = option(metavar="FILE", type=Path, help="settings in YAML (default: the packaged local.yaml)")
-    warehouse: str | None = option(metavar="PATH|SCHEMA", help="where the tables are: a path, or catalog.schema")
+    warehouse: str | None = option(
+        metavar="PATH|SCHEMA", help="where the tables are: a path, or catalog.schema (default: that of the settings, ./warehouse)"
+    )
 
 
 def moment(text: str) -> datetime:

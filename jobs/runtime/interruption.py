@@ -67,7 +67,8 @@ class Interruption:
             self._timer = threading.Timer(LONGEST_SECONDS, self._end)
             self._timer.daemon = True
             self._timer.start()
-            logging.disable(logging.WARNING)  # how the tables are restored is of no interest now
+            # How the tables are restored is of no interest now, nor is Py4J's stack trace of the call that was interrupted.
+            logging.disable(logging.CRITICAL)
         self.cancel()
         raise KeyboardInterrupt
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import sys
 from datetime import datetime, timezone
+from typing import TextIO
 
 from jobs.runtime.locations import on_one_line
 
@@ -13,7 +16,8 @@ class _TextFormatter(logging.Formatter):
     """Keeps each message on one line: names from captures and paths may contain line ends and control codes of terminals."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return f"evenkeel: {on_one_line(record.message)}"
+        line = f"evenkeel: {on_one_line(record.message)}"
+        return coloured(line, sys.stderr) if record.levelno >= logging.WARNING else line
 
 
 class _JsonFormatter(logging.Formatter):
@@ -25,15 +29,20 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps({**line, **record.__dict__.get("facts", {})}, default=str)
 
 
+def coloured(text: str, stream: TextIO) -> str:
+    """Return a warning or an error in yellow for a terminal; unchanged for a file, and where ``NO_COLOR`` is set (no-color.org)."""
+    return f"\x1b[33m{text}\x1b[0m" if stream.isatty() and not os.environ.get("NO_COLOR") else text
+
+
 def logs_json() -> bool:
     """Return whether log lines are JSON."""
     return any(isinstance(handler.formatter, _JsonFormatter) for handler in logging.getLogger("jobs").handlers)
 
 
-def set_up_logging(log_format: str) -> None:
-    """Write the log of this package to stderr only, as ``text`` or ``json``."""
+def set_up_logging(log_format: str, level: int = logging.INFO) -> None:
+    """Write the log of this package to stderr only, as ``text`` or ``json``, from this level on."""
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
     package = logging.getLogger("jobs")
     package.handlers, package.propagate = [handler], False
-    package.setLevel(logging.INFO)
+    package.setLevel(level)

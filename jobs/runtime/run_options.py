@@ -16,12 +16,16 @@ class WarehouseOptions(LocationOptions):
     """Options of every command that waits for a warehouse. None and an empty tuple: not given. Times are aware UTC, ``wait`` is in
     seconds."""
 
-    wait: float = option(0.0, type=wait_seconds, metavar="SECONDS", help="how long to wait for another run to end (default 0)")
+    wait: float = option(0.0, type=wait_seconds, metavar="SECONDS", help="how long to wait for another run to end")
 
     @classmethod
     def of(cls: type[_Taken], options: LocationOptions) -> _Taken:
         """Return these options as given to a command; a command without them gets their defaults."""
         return options if isinstance(options, cls) else cls()
+
+    def extras(self) -> tuple[str, ...]:
+        """Return the extras of setup.cfg that the command needs with these options."""
+        return ("spark",)
 
     def identity(self) -> str:
         """Return how a run differs from other runs of its command, besides settings and inputs; empty if only these count."""

@@ -21,8 +21,16 @@ It says in sentences what one generation of a group did, why it came about, and 
 show it. Without --generation and --at it explains the newest generation that has members. docs/explain.schema.json is the schema of
 --format json. It needs a warehouse in a local folder, reads what the last published run left, and changes nothing."""
 
+SHOW_EXAMPLES = (
+    "show --warehouse audit",
+    "show payments --warehouse audit --generation 41",
+    "show payments --warehouse audit --at 21:14",
+)
+EXPLAIN_EXAMPLES = ("explain payments --warehouse audit", "explain payments --warehouse audit --format markdown")
+
 EPILOG = """\
-exit codes: 0 done; 1 a table is damaged; 2 wrong usage, no such group or generation, or no warehouse.
+exit codes: 0 done; 1 a table is damaged; 2 wrong usage, no such group or generation, or no warehouse;
+130 interrupted.
 docs/show.md has examples of show and explain."""
 
 FORMATS = ("text", "markdown", "json")
@@ -59,6 +67,10 @@ class GenerationOptions(LocationOptions):
         metavar="TIME",
         help="the newest generation at or before this time, such as 21:14 or 2026-11-21T21:14:00Z, UTC",
     )
+
+    def extras(self) -> tuple[str, ...]:
+        """Return the extras of setup.cfg that the command needs with these options."""
+        return ("reading",)
 
 
 @dataclass(frozen=True, kw_only=True)

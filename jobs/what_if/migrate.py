@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 from jobs.reading.groups import find_groups, read_groups
 from jobs.reading.published import open_published
 from jobs.reading.weights import read_weights
-from jobs.runtime.errors import PlatformError, UsageError
+from jobs.runtime.errors import UsageError
 from jobs.runtime.output_files import check_migration_page, write_output
 from jobs.what_if.migration import FleetPlan, in_order, plan_migration
 from jobs.what_if.migration_text import fleet_document, plan_lines
@@ -74,16 +73,9 @@ def _write(fleet: FleetPlan, run_id: str, path: Path) -> None:
     """Write the page, and further ones where it has no room for all lines.
 
     Raises:
-        PlatformError: Jinja is not installed.
         EvenkeelError: a file cannot be written.
     """
-    try:
-        from jobs.what_if.migration_page import render_plan
-    except ModuleNotFoundError as error:
-        if error.name not in ("jinja2", "markupsafe"):
-            raise
-        raise PlatformError(
-            f"--output needs the package jinja2, Evenkeel's extra report; install it: {sys.executable} -m pip install jinja2"
-        ) from None
+    from jobs.what_if.migration_page import render_plan  # imported here: only a page needs Jinja
+
     for name, html in render_plan(fleet, run_id, path.name).items():
         write_output([html], path.with_name(name), "what-if")

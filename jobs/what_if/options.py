@@ -26,6 +26,13 @@ others. Where that matters, a figure is a range.
 what one would have predicted. --migrate plays the move to the consumer protocol (KIP-848). Without names of groups these three
 are about all groups."""
 
+EXAMPLES = (
+    "what-if payments --warehouse audit --add-members 2",
+    "what-if payments --members 2..12 --threads-per-member 4",
+    "what-if --all --migrate --output plan.html",
+    "what-if 'pay*' --history --json",
+)
+
 EPILOG = """\
 exit codes: 0 done; 1 a table is damaged; 2 wrong usage, no such group, no warehouse, or a change that does not fit the group;
 130 interrupted.
@@ -126,7 +133,7 @@ class WhatIfOptions(RunNameOptions):
         type=count_range, metavar="FROM..TO", help="compare these member counts instead of one change, and say which one divides well"
     )
     threads_per_member: int = option(
-        1, type=positive_count, metavar="N", help="consumers of each member that is counted, such as the threads of a pod (default 1)"
+        1, type=positive_count, metavar="N", help="consumers of each member that is counted, such as the threads of a pod"
     )
     history: bool = option(
         False, action="store_true", help="what the recorded generations would have cost under other assignors, instead of a change"
@@ -144,11 +151,28 @@ class WhatIfOptions(RunNameOptions):
         False, action="store_true", help="write the results to tables instead of printing them; a run with Spark, for any warehouse"
     )
 
+    def extras(self) -> tuple[str, ...]:
+        """Return the extras of setup.cfg that the command needs with these options."""
+        if self.save:
+            return (*super().extras(), "quality")
+        return ("reading", "report") if self.output is not None else ("reading",)
+
     def identity(self) -> str:
         """Return the groups and changes of a run that saves, as a text.
 
         Raises:
             OSError: the file of scenarios cannot be read.
         """
-        asked = replace(self, log_format="text", config=None, warehouse=None, wait=0.0, run_id=None, as_of=None, scenario=None)
+        asked = replace(
+            self,
+            log_format="text",
+            quiet=False,
+            verbose=False,
+            config=None,
+            warehouse=None,
+            wait=0.0,
+            run_id=None,
+            as_of=None,
+            scenario=None,
+        )
         return f"{asked!r} {self.scenario.read_bytes()!r}" if self.scenario is not None else repr(asked)

@@ -108,7 +108,7 @@ class Checkout:
         self.write(self.bin / "java", JAVA, ivy=ivy)
 
     def environment(self, **extra: str) -> dict[str, str]:
-        return {"PATH": str(self.bin), "HOME": str(self.folder), **extra}
+        return {"PATH": str(self.bin), "HOME": str(self.folder), "HADOOP_CONF_DIR": str(self.folder), **extra}
 
     def call(self, *arguments: str, script: Path | None = None, **extra: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -25,6 +25,7 @@ from jobs.launcher.command_line import choose_way, parse
 from jobs.launcher.environment import codeset
 from jobs.launcher.workload import LANDING_COMMANDS, SHORT_COMMANDS
 from jobs.options import COMMANDS
+from jobs.runtime.installation import evenkeel_version
 from jobs.show.options import ExplainOptions, ShowOptions
 from jobs.what_if.options import WhatIfOptions
 from tests.builders.checkouts import JARS, TRAP, Checkout, locked
@@ -58,9 +59,9 @@ ARGV = {
         ["land", "--input", "a b", "--master", "x", ""],
         [*LOCAL, "--jars", "DELTA", *MASTER, MAIN, "land", "--input", "a b", "--master", "x", ""],
     ),
-    "an unknown option takes one value": (
-        ["--new-thing", "run", "audit"],
-        [*LOCAL, "--jars", "DELTA", *MASTER, "--new-thing", "run", MAIN, "audit"],
+    "an option takes one value": (
+        ["--queue", "run", "audit"],
+        [*LOCAL, "--jars", "DELTA", *MASTER, "--queue", "run", MAIN, "audit"],
     ),
     "flags take none": (
         ["--verbose", "-v", "--supervise", "--load-spark-defaults", "run"],
@@ -77,11 +78,10 @@ ARGV = {
         ["--packages", "a:b:1", "--py-files", "/c.zip", "run"],
         [*LOCAL, "--py-files", "/c.zip", "--jars", "DELTA", "--packages", "a:b:1", *MASTER, MAIN, "run"],
     ),
-    "a version needs no command": (["--version"], [*LOCAL, "--jars", "DELTA", *MASTER, "--version", MAIN]),
     "a cluster's master": (["--master", "yarn", "run"], [*CLUSTER, ZIP, "--jars", "DELTA", "--master", "yarn", MAIN, "run"]),
     "a cluster's master by --conf": (
-        ["--conf=spark.master=k8s://h", "run"],
-        [*CLUSTER, ZIP, "--jars", "DELTA", "--conf", "spark.master=k8s://h", MAIN, "run"],
+        ["--conf=spark.master=yarn", "run"],
+        [*CLUSTER, ZIP, "--jars", "DELTA", "--conf", "spark.master=yarn", MAIN, "run"],
     ),
     "own jars and files on a cluster": (
         ["--master=yarn", "--jars=/x.jar", "--py-files=/c.zip", "--packages=a:b:1", "run"],
@@ -119,7 +119,7 @@ def test_a_cluster_gets_nothing_installed(checkout: Checkout):
 
 @pytest.mark.parametrize("arguments", [["--master"], ["--conf"], ["--verbose", "-c"]])
 def test_an_option_without_its_value_is_refused(ready: Checkout, arguments: list[str]):
-    assert ready.refusal(*arguments) == f"{arguments[-1]} needs a value; ./spark-submit.sh --help shows the usage"
+    assert ready.refusal(*arguments) == f"{arguments[-1]} needs a value; {ready.root}/spark-submit.sh --help shows the usage"
 
 
 def test_a_call_that_may_not_open_enough_files_is_refused(checkout: Checkout):
@@ -139,6 +139,11 @@ def test_help_needs_nothing(checkout: Checkout):
     helped = checkout.call("--help")
     assert (helped.returncode, helped.stderr) == (0, "")
     assert (lost.returncode, lost.stdout, lost.stderr) == (2, "", helped.stdout)
+
+
+def test_version_needs_no_installation(checkout: Checkout):
+    shown = checkout.call("--version")
+    assert (shown.returncode, shown.stdout, checkout.count("-m venv")) == (0, f"evenkeel {evenkeel_version()}\n", 0)
 
 
 def test_help_names_every_command(checkout: Checkout):

@@ -75,7 +75,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "brokers": ("runtime",),
     "storage": ("runtime", "workers"),
     "collect": ("brokers", "decoders", "runtime"),
-    "options": ("collect", "show", "what_if", "runtime"),
+    "options": ("collect", "show", "what_if", "runtime", "launcher"),
     "context": ("options", "storage", "workers", "decoders", "brokers", "runtime"),
     "land": ("context", "storage", "workers", "decoders", "brokers", "runtime"),
     "assign": ("context", "storage", "workers", "runtime"),

@@ -317,8 +317,6 @@ def test_missing_confluent_kafka_is_named_with_the_install_command(tmp_path: Pat
         "raise SystemExit(cli.console_main(['land', '--bootstrap-servers', 'b:1', '--warehouse', sys.argv[1]]))"
     )
     done = subprocess.run([sys.executable, "-c", script, tmp_path / "w"], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    message = (
-        f"evenkeel: --bootstrap-servers needs the package confluent-kafka, Evenkeel's extra kafka; install it: {sys.executable} -m pip"
-    )
+    message = f"evenkeel: land needs the package confluent-kafka, Evenkeel's extra kafka; install it: {sys.executable} -m pip"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{message} install confluent-kafka\n")
     assert not (tmp_path / "w").exists()

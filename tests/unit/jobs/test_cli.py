@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,10 +20,12 @@ import pytest
 from jobs import cli
 from jobs import settings as settings_module
 from jobs.options import COMMANDS, Command, parse
+from jobs.runtime import extras
 from jobs.runtime.arguments import moment
 from jobs.runtime.errors import EvenkeelError, GateFailedError, InputError, PlatformError, UsageError, WarehouseBusyError
 from jobs.runtime.installation import zip_packages
 from jobs.runtime.interruption import TableState
+from jobs.runtime.log_format import coloured
 from jobs.runtime.run_options import WarehouseOptions
 from jobs.settings import conf_folder, load_settings
 from schemas.config import Settings
@@ -137,7 +141,7 @@ def test_former_key_of_a_setting_works_and_names_the_new_one(
 
 
 def test_unknown_export_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"report\.export.*'csv', 'json' or 'prometheus'"):
+    with pytest.raises(UsageError, match=r"--export: found 'xlsx', expected some of csv, json, prometheus;"):
         load("report", "--export", "csv,xlsx")
 
 
@@ -189,14 +193,20 @@ def test_a_flag_with_a_mistake_says_so() -> None:
     ("argv", "message"),
     [
         ([], "the following arguments are required: COMMAND; evenkeel --help lists the options"),
-        (["fly"], "invalid choice: 'fly'"),
-        (["run", "--warehous", "w"], "unrecognized arguments: --warehous w"),
-        (["report", "--input", "x"], "unrecognized arguments: --input x"),
-        (["land", "--fail-on", "info"], "unrecognized arguments: --fail-on info"),
-        (["verify", "--run-id", "r"], "unrecognized arguments: --run-id r"),
-        (["audit", "--recompute"], "unrecognized arguments: --recompute"),
-        (["run", "--format", "described"], "invalid choice: 'described'"),
-        (["run", "--fail-on", "fatal"], "invalid choice: 'fatal'"),
+        (["xyz"], "there is no command 'xyz'; evenkeel --help lists the options"),
+        (["rnu"], "there is no command 'rnu'; did you mean run? evenkeel --help lists the options"),
+        (["run", "--warehous", "w"], "run has no option --warehous; did you mean --warehouse? evenkeel run --help lists the options"),
+        (["collect", "--bootstrap-srevers=b:1"], "collect has no option --bootstrap-srevers; did you mean --bootstrap-servers? "),
+        (["run", "--xyz"], "run has no option --xyz; evenkeel run --help lists the options"),
+        (["run", "--driver-memory", "8g"], "--driver-memory is an option of Spark, which comes before the command: ./spark-submit.sh "),
+        (["--master", "yarn", "run"], "--master is an option of Spark, which only ./spark-submit.sh takes"),
+        (["report", "--export", "csv,cvs"], "--export: found 'cvs', expected some of csv, json, prometheus; did you mean csv? "),
+        (["report", "--input", "x"], "report has no option --input, unlike run, land; "),
+        (["land", "--fail-on", "info"], "land has no option --fail-on, unlike run, audit; "),
+        (["verify", "--run-id", "r"], "verify has no option --run-id, unlike run, land, "),
+        (["audit", "--recompute"], "audit has no option --recompute, unlike assign; evenkeel audit --help lists"),
+        (["run", "--format", "described"], "found 'described', expected one of consumer-offsets, "),
+        (["run", "--fail-on", "fatal"], "found 'fatal', expected one of info, warning, critical"),
         (["run", "--as-of", "yesterday"], "expected ISO 8601 such as 2026-11-21T02:21:13Z, found 'yesterday'"),
         (["run", "--wait", "nan"], "expected a number of seconds from 0, found 'nan'"),
         (["run", "--wait", "-1"], "expected a number of seconds from 0, found '-1'"),
@@ -215,6 +225,84 @@ def test_wrong_usage_is_one_line_and_exit_code_2(argv: list[str], message: str, 
     assert message in written.err
     assert (written.err.startswith("evenkeel: "), written.err.count("\n"), written.out) == (True, 1, "")
     assert executed == []
+
+
+def test_messages_have_the_name_of_the_program_that_was_typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setenv("EVENKEEL_PROGRAM", "../spark-submit.sh")
+    assert cli.console_main(["rnu"]) == 2
+    assert "../spark-submit.sh --help lists the options" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.console_main(["help", "verify"])
+    printed = capsys.readouterr().out
+    assert printed.startswith("usage: ../spark-submit.sh verify ")
+    assert "\nexamples:\n  ../spark-submit.sh verify --warehouse " in printed
+
+
+@pytest.mark.parametrize("example", [example for command in COMMANDS.values() for example in command.examples])
+def test_examples_of_the_help_are_command_lines(example: str) -> None:
+    assert parse(shlex.split(example)).command.name == example.split()[0]
+
+
+def test_every_command_has_an_example() -> None:
+    assert [name for name, command in COMMANDS.items() if not command.examples] == []
+
+
+def test_kafkas_own_spelling_of_the_servers_is_taken() -> None:
+    assert parse(["run", "--bootstrap-server", "b:1"]).options == parse(["run", "--bootstrap-servers", "b:1"]).options
+
+
+@pytest.mark.parametrize(
+    ("argv", "missing", "named"),
+    [
+        ("run", ["great_expectations", "jinja2"], "packages great-expectations and jinja2, Evenkeel's extras quality and report; "
+         "install them:"),
+        ("report", ["jinja2"], "package jinja2, Evenkeel's extra report; install it:"),
+        ("verify", ["pyspark"], "package pyspark, Evenkeel's extra spark; install it:"),
+        ("what-if --all", ["deltalake"], "package deltalake, Evenkeel's extra reading; install it:"),
+        ("what-if --all --save", ["great_expectations"], "package great-expectations, Evenkeel's extra quality; install it:"),
+        ("land --bootstrap-servers b:1", ["confluent_kafka"], "package confluent-kafka, Evenkeel's extra kafka; install it:"),
+    ],
+)  # fmt: skip
+def test_missing_extras_are_named_before_anything_starts(
+    argv: str, missing: list[str], named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, executed: list
+) -> None:
+    find = extras.find_spec
+    monkeypatch.setattr(extras, "find_spec", lambda module: None if module in missing else find(module))
+    assert cli.console_main(argv.split()) == 2
+    command, install = argv.split()[0], f"{sys.executable} -m pip install"
+    packages = " ".join(name.replace("_", "-") for name in missing)
+    assert capsys.readouterr().err == f"evenkeel: {command} needs the {named} {install} {packages}\n"
+    assert executed == []
+
+
+def test_quiet_and_verbose_choose_the_lines_of_the_log(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def fail(*_: Any) -> None:
+        logging.getLogger("jobs").info("a line")
+        try:
+            raise ValueError("the cause")
+        except ValueError as error:
+            raise EvenkeelError("went wrong") from error
+
+    monkeypatch.setattr(cli, "_execute", fail)
+    printed = {}
+    for option in ("", "--quiet", "-v"):
+        assert cli.console_main(["report", *option.split()]) == 1
+        printed[option] = capsys.readouterr().err
+    assert printed[""] == "evenkeel: a line\nevenkeel: went wrong\n"
+    assert printed["--quiet"] == "evenkeel: went wrong\n"
+    assert "ValueError: the cause" in printed["-v"]
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "variables", "is_coloured"), [(True, {}, True), (True, {"NO_COLOR": "1"}, False), (False, {}, False)]
+)
+def test_colour_is_for_terminals(is_terminal: bool, variables: dict, is_coloured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal  # type: ignore[method-assign]  # a terminal
+    assert coloured("text", stream) == ("\x1b[33mtext\x1b[0m" if is_coloured else "text")
 
 
 @pytest.mark.parametrize("command", sorted({*COMMANDS} - {"collect", "explain"}))

@@ -6,6 +6,8 @@ import errno
 import hashlib
 import locale
 import os
+import re
+import socket
 import subprocess
 import sys
 import zipfile
@@ -29,7 +31,16 @@ from jobs.launcher.checkout import (
     requirements,
     select_packages,
 )
-from jobs.launcher.checks import check_for_java, check_open_files, check_python, check_words, current_folder, find_program, find_spark
+from jobs.launcher.checks import (
+    check_for_java,
+    check_master,
+    check_open_files,
+    check_python,
+    check_words,
+    current_folder,
+    find_program,
+    find_spark,
+)
 from jobs.launcher.command_line import ENCODED, CommandLine, choose_way, decode_arguments, encode_arguments, parse
 from jobs.launcher.environment import choose_locale, clean_environment, codeset, resolve_paths
 from jobs.launcher.making import DEFAULT_EXTRAS, Setup, check_jar, wait_for_end
@@ -58,7 +69,10 @@ MAIN = "/root/jobs/__main__.py"
     [
         ("", CommandLine()),
         ("run --master x -h", CommandLine(command=("run", "--master", "x", "-h"))),
-        ("--new a run", CommandLine(("--new", "a"), ("run",))),
+        ("--queue a run", CommandLine(("--queue", "a"), ("run",))),
+        ("--jars a help run", CommandLine(command=("run", "--help"), jars="a")),
+        ("help", CommandLine(asks_usage=True)),
+        ("--version", CommandLine(asks_version=True)),
         ("--verbose run", CommandLine(("--verbose",), ("run",))),
         ("--conf=a.b=c=d run", CommandLine(("--conf", "a.b=c=d"), ("run",))),
         ("--master=yarn run", CommandLine(("--master", "yarn"), ("run",), master="yarn")),
@@ -82,8 +96,55 @@ def test_an_empty_argument_is_the_command():
     assert parse(["-v", "", "-h"]) == CommandLine(("-v",), ("", "-h"))
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--mastre yarn run", "--mastre is not an option of Spark; did you mean --master?"),
+        (
+            "--warehouse w run",
+            "--warehouse is not an option of Spark; options of a command come after it: ./spark-submit.sh COMMAND --warehouse",
+        ),
+    ],
+)  # fmt: skip
+def test_option_that_is_not_of_spark_is_refused_before_the_command(words: str, message: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("EVENKEEL_PROGRAM", "./spark-submit.sh")
+    with pytest.raises(Refusal, match=f"^{re.escape(message)}$"):
+        parse(words.split())
+
+
+@pytest.mark.parametrize("master", ["", "local", "local[2]", "local[*, 4]", "local-cluster[2,1,1024]"])
+def test_local_master_needs_no_other_machine(master: str):
+    check_master(master, {})
+
+
+@pytest.mark.parametrize("master", ["yarm", "local[x]", "local[2", "spark:/h", "spark://", "mesos://h:5050", "http://h:80"])
+def test_wrong_master_is_refused_in_one_line(master: str):
+    with pytest.raises(Refusal, match=f"^--master {re.escape(master)}: expected local.*; without --master Spark runs on this machine$"):
+        check_master(master, {})
+
+
+def test_master_that_nobody_serves_is_refused_in_one_line():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        check_master(f"spark://127.0.0.1:{port}", {})
+        check_master(f"spark://127.0.0.1:1,127.0.0.1:{port}", {})
+    with pytest.raises(Refusal, match=r"no answer \(Connection refused\); correct the address, or start that cluster$"):
+        check_master(f"spark://127.0.0.1:{port}", {})
+
+
+def test_yarn_needs_the_settings_of_its_cluster(tmp_path: Path):
+    check_master("yarn", {"YARN_CONF_DIR": "/etc/hadoop"})
+    with pytest.raises(
+        Refusal, match=r"^--master yarn needs the cluster's settings: set HADOOP_CONF_DIR or YARN_CONF_DIR to their folder$"
+    ):
+        check_master("yarn", {"SPARK_HOME": str(tmp_path)})
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-env.sh").touch()
+    check_master("yarn", {"SPARK_HOME": str(tmp_path)})
+
+
 def test_option_at_the_end_needs_its_value():
-    with pytest.raises(Refusal, match=r"^--name needs a value; \./spark-submit\.sh --help shows the usage$"):
+    with pytest.raises(Refusal, match=r"^--name needs a value; evenkeel --help shows the usage$"):
         parse(["--name"])
 
 
@@ -214,8 +275,9 @@ def test_a_current_folder_that_was_removed_is_refused(tmp_path: Path, monkeypatc
         ("", {}, "usage"),
         ("--master yarn", {}, "usage"),
         ("--help", {}, "usage"),
-        ("--version", {}, "local"),
-        ("--master yarn --version", {}, "cluster"),
+        ("--version", {}, "version"),
+        ("--master yarn --version", {}, "version"),
+        ("rnu", {}, "python"),
         ("--setup", {}, "setup"),
         ("run", {}, "local"),
         ("--master local[2] run", {"SPARK_REMOTE": "sc://h"}, "local"),

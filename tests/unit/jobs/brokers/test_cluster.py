@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from confluent_kafka import KafkaError, Message
 
 from jobs.brokers.client_properties import ClientProperties
-from jobs.brokers.cluster import Connection
+from jobs.brokers.cluster import Connection, check_reachable
 from jobs.brokers.records import Reader
+from jobs.runtime.errors import ClusterError
 from schemas.wire.keys import OFFSETS_TOPIC
 
 DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN)
@@ -58,3 +61,20 @@ def test_an_outage_ends_with_the_next_record() -> None:
 
 def test_outage_after_the_last_record_is_reported() -> None:
     assert outages([([message(0)], [DOWN]), ([], []), ([message(1)], [])]) == [True, True, False]
+
+
+def test_brokers_of_which_none_listens_are_refused_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        check_reachable(address)
+        check_reachable(f"127.0.0.1:1,{address}")
+    with pytest.raises(ClusterError, match=rf"^{address}: no broker can be reached \(Connection refused\); correct --bootstrap-servers$"):
+        check_reachable(address)
+
+
+def test_broker_that_says_nothing_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(*_: Any, timeout: float) -> None:
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(socket, "create_connection", wait)
+    check_reachable("10.0.0.1:9092")

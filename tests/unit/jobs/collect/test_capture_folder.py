@@ -216,3 +216,20 @@ def test_output_below_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CaptureFolderError, match=r"^--output .*/file/f: cannot be written \(Not a directory\); name another folder$"):
         with opened(tmp_path / "file" / "f"):
             pass
+
+
+@pytest.mark.parametrize("there", ["", "a", "a/b"])
+def test_failed_collection_leaves_no_folder_of_its_own(tmp_path: Path, there: str) -> None:
+    (tmp_path / there).mkdir(parents=True, exist_ok=True)
+    before = {path for path in tmp_path.rglob("*") if path.is_dir()}
+    with pytest.raises(CrashError), opened(tmp_path / "a" / "b"):
+        raise CrashError
+    assert {path for path in tmp_path.rglob("*") if path.is_dir()} == before
+
+
+def test_collection_that_has_written_keeps_its_folder(tmp_path: Path) -> None:
+    with pytest.raises(CrashError), opened(tmp_path / "new") as folder:
+        folder.add(batch(1))
+        folder.publish(positions(2))
+        raise CrashError
+    assert (tmp_path / "new" / FIRST_NAME).exists()

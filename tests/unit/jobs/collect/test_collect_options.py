@@ -42,7 +42,9 @@ def test_bootstrap_servers_are_normalised(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize("text", ["a", "a:", ":1", "a:1,", "a:1 b:2", "user@a:1", "kafka://a:1", "a:x", "::1:9092", "a\n:1"])
 def test_malformed_bootstrap_servers_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--bootstrap-servers: expected HOST:PORT, or several separated by commas, found ") as refused:
+    with pytest.raises(
+        UsageError, match="--bootstrap-servers/--bootstrap-server: expected HOST:PORT, or several separated by commas, found "
+    ) as refused:
         parse(needed=["collect", "--bootstrap-servers", text, "--output", "d"])
     assert "\n" not in str(refused.value)
 

@@ -46,7 +46,7 @@ def test_options_are_values(words: str, field: str, value: object):
         ("--members 5..2", r"expected a range such as 2\.\.12, found '5\.\.2'"),
         ("--members 0..2", r"expected a count from 1 to 100000, found '0'"),
         ("--threads-per-member 0", r"expected a count from 1"),
-        ("--protocol share", r"invalid choice: 'share'"),
+        ("--protocol share", r"found 'share', expected one of classic, consumer"),
     ],
 )
 def test_wrong_values_are_refused(words: str, message: str):
