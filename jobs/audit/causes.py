@@ -49,7 +49,7 @@ _FENCED = {
     RebalanceReason.JOIN_TIMED_OUT: Cause.REBALANCE_TIMEOUT,
 }
 _REMOVED = {CoordinatorEvent.JOINERS_REMOVED: Cause.REBALANCE_TIMEOUT, CoordinatorEvent.SYNC_TIMED_OUT: Cause.SYNC_TIMEOUT}
-_OF_DEPARTURES = frozenset(
+OF_DEPARTURES = frozenset(
     {
         *_LEAVING.values(),
         *_FENCED.values(),
@@ -204,6 +204,7 @@ def merged(logged: Sequence[FoundCause], others: Iterable[FoundCause]) -> tuple[
     causes = {one.cause for one in logged}
     members = {(one.cause, one.member_id) for one in logged}
     returned = {one.member_id for one in logged if one.cause is Cause.STATIC_RETURNED}
+    gone = {one.member_id for one in logged if one.cause in OF_DEPARTURES}
     kept = [
         one
         for one in others
@@ -211,6 +212,7 @@ def merged(logged: Sequence[FoundCause], others: Iterable[FoundCause]) -> tuple[
         and (one.cause, one.member_id) not in members
         and not (one.member_id is None and one.cause in causes)
         and not (one.cause is Cause.JOINED and one.member_id in returned)
+        and not (one.source is CauseSource.INFERRED and one.member_id in gone)
     ]
     return (*logged, *kept)
 
@@ -230,7 +232,7 @@ def explain(around: Around, events: Sequence[LoggedEvent]) -> Explanation:
     found: dict[tuple[Cause, str | None], FoundCause] = {}
     departures: dict[str, FoundCause] = {}
     for cause in _causes(around, events):
-        if cause.cause not in _OF_DEPARTURES or cause.member_id is None:
+        if cause.cause not in OF_DEPARTURES or cause.member_id is None:
             found.setdefault((cause.cause, cause.member_id), cause)
             continue
         known = departures.get(cause.member_id)

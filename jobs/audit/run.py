@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.audit.triggers import RETURN_MS
-from jobs.audit import commit_findings, coordinators, load_findings, logged_causes, look_findings
+from jobs.audit import commit_findings, coordinators, inferred_causes, load_findings, logged_causes, look_findings
 from jobs.audit import load_imbalance as weights
 from jobs.audit import resume_offsets as resumption
 from jobs.audit import udfs as audit_udfs
@@ -231,6 +231,7 @@ def run(context: RunContext) -> StageResult:
         resumption.refresh(context, news)
         weights.refresh(context, news, rewritten)
         coordinators.refresh(context, news)
+        inferred_causes.refresh(context, news)
     if consumed is not None or has_new_commits(context):
         commit_findings.refresh(context)
     look_findings.refresh(context, consumed)
@@ -270,8 +271,9 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     )
     audits = weights.with_weights(audits, answered.where("is_held"))
     movements = resumption.with_resumption(movements, answered.where("NOT is_held"))
-    rewritten = _append_audits(context, audits, groups)
     warehouse.append(MOVEMENTS.name, movements)
+    expired = inferred_causes.find_expired(context, warehouse.read_new(MOVEMENTS.name, context.run_sequence - 1))
+    rewritten = _append_audits(context, inferred_causes.with_inferred(audits, expired), groups)
     warehouse.append(FINDINGS.name, made[FINDINGS.name])
     load_findings.add(context, answered.where("is_held"))
     return rewritten

@@ -30,17 +30,19 @@ def special(row: Row) -> str:
 
 
 def what_changed(row: Row) -> str | None:
-    """Return the triggers of a generation and the causes that the coordinator has logged; None if no trigger is known.
+    """Return the triggers of a generation, the causes that the coordinator has logged, and the likely ones; None if no trigger is known.
 
-    >>> what_changed({"triggers": ["member_left"], "logged_causes": ["session_expired"]})
+    >>> what_changed({"triggers": ["member_left"], "logged_causes": ["session_expired"], "likely_causes": []})
     'member left (session expired)'
-    >>> what_changed({"triggers": ["none_visible"], "logged_causes": ["enforced"]})
+    >>> what_changed({"triggers": ["none_visible"], "logged_causes": ["enforced"], "likely_causes": []})
     'enforced'
+    >>> what_changed({"triggers": ["member_left"], "logged_causes": [], "likely_causes": ["session_expired"]})
+    'member left (likely session expired)'
     """
     if row["triggers"] is None:
         return None
     logged = [cause for cause in row["logged_causes"] or () if cause not in SHOWN_BY_TRIGGERS]
     triggers = [trigger for trigger in row["triggers"] if not (logged and trigger == Trigger.NONE_VISIBLE.value)]
-    reasons = ", ".join(map(words, logged))
+    reasons = ", ".join([*map(words, logged), *(f"likely {words(cause)}" for cause in row["likely_causes"] or ())])
     named = ", ".join(map(words, triggers))
     return f"{named} ({reasons})" if named and reasons else named or reasons

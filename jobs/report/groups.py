@@ -23,6 +23,7 @@ from jobs.pages.generation_words import special, what_changed
 from jobs.report.exchange import draw_exchange
 from jobs.report.heat_map import lay_out
 from jobs.report.lag_lines import lag_lines, total_lag
+from jobs.report.leaders import with_changes
 from jobs.report.measures import OF_GENERATION, ONLY_UNBROKEN, WHY
 from jobs.report.member_names import name_members
 from jobs.report.needs import could_be, needs_words
@@ -178,6 +179,7 @@ def group_views(rows: ReportRows, lines: Iterable[GroupLine], findings: Iterable
     tallies, holdings, flows, members, lags = (
         _by_group(part) for part in (rows.tallies, rows.holdings, rows.flows, rows.members, rows.lags)
     )
+    changes = _by_group(rows.changes)
     found: dict[GroupKey, list[FindingView]] = {}
     for finding in findings:
         found.setdefault((finding.cluster_id, finding.group_id), []).append(finding)
@@ -190,6 +192,7 @@ def group_views(rows: ReportRows, lines: Iterable[GroupLine], findings: Iterable
             flows.get(key, []),
             _member_names(holdings.get(key, []), flows.get(key, []), lags.get(key, []), members.get(key, [])),
             lags.get(key, []),
+            changes.get(key, []),
             tuple(sorted(found.get(key, ()), key=lambda finding: not finding.is_current)),
         )
         for line in lines
@@ -205,9 +208,10 @@ def _group_view(
     flows: Sequence[Row],
     names: Mapping[str, str],
     lags: Sequence[Row],
+    changes: Sequence[Row],
     findings: tuple[FindingView, ...],
 ) -> GroupView:
-    generations = _newest_generations(tallies)
+    generations = with_changes(_newest_generations(tallies), changes)
     smallest, largest = row["partitions_per_member_min"], row["partitions_per_member_max"]
     return GroupView(
         line=line,

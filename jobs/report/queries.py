@@ -16,6 +16,7 @@ from jobs.report.backtest_rows import collect_predicted, is_predictable
 from jobs.report.commit_groups import count_commits
 from jobs.report.groups import add_settled
 from jobs.report.lag_rows import collect_lags
+from jobs.report.leaders import coordinator_changes, leader_changes
 from jobs.report.measures import AT_LAST_SETTLED, OF_GENERATION, ONLY_UNBROKEN, SUMMED, SUMS
 from jobs.report.member_names import is_bare
 from jobs.report.ranking import (
@@ -32,7 +33,16 @@ from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings
 from schemas.keys import GROUP_KEY
-from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import (
+    ASSIGNMENTS,
+    FINDINGS,
+    GENERATION_AUDITS,
+    GROUP_EVENTS,
+    MOVEMENTS,
+    OFFSET_SNAPSHOTS,
+    SUBSCRIPTION_SNAPSHOTS,
+    TOPIC_SNAPSHOTS,
+)
 from schemas.vocabulary import MOST_LAG, Basis, CauseSource, ResumeOutcome
 
 if TYPE_CHECKING:
@@ -65,6 +75,9 @@ _GENERATION_COLUMNS = (
     "is_lower_bound",
     "batched_epoch_count",
     "is_superseded",
+    "rebalance_ms",
+    "assignment_ms",
+    "reconciled_ms",
     "triggers",
     "conformance",
 )
@@ -81,10 +94,10 @@ def _is_settled() -> Column:
     return F.coalesce(F.col("is_settled"), F.lit(True))
 
 
-def _logged_causes() -> Column:
-    """Return the causes in a coordinator's log, each once, without their members."""
-    logged = F.filter("causes", lambda cause: cause["source"] == str(CauseSource.LOG))
-    return F.array_distinct(F.transform(logged, lambda cause: cause["cause"])).alias("logged_causes")
+def _causes_from(source: CauseSource, name: str) -> Column:
+    """Return the causes that are known from a source, each once, without their members."""
+    known = F.filter("causes", lambda cause: cause["source"] == str(source))
+    return F.array_distinct(F.transform(known, lambda cause: cause["cause"])).alias(name)
 
 
 def _milliseconds() -> Column:
@@ -154,7 +167,8 @@ def tally_groups(audits: DataFrame, limit: int) -> DataFrame:
     Reads: audits as schemas.tables.GENERATION_AUDITS. Nulls: settled, if there is no such generation.
     """
     times = (F.unix_millis(name).alias(f"{name}_ms") for name in _GENERATION_TIMES)
-    generation = F.struct(*_GENERATION_COLUMNS, *times, _logged_causes())
+    causes = (_causes_from(CauseSource.LOG, "logged_causes"), _causes_from(CauseSource.INFERRED, "likely_causes"))
+    generation = F.struct(*_GENERATION_COLUMNS, *times, *causes)
     generations = F.collect_list(F.when(_observed(), generation))
     settled = F.struct("position", "generation", _milliseconds().alias("at_ms"), *SETTLED_COLUMNS)
     return audits.groupBy(*GROUP_KEY, *_TALLIED).agg(
@@ -327,6 +341,7 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
         flows=details.flows,
         members=details.members,
         lags=details.lags,
+        changes=details.changes,
         findings=[{**row, **chosen[key]} for row in collect(condense_findings(of_chosen)) if (key := finding_key(row)) in chosen],
         predicted=collect_predicted(warehouse, ranked, settings.backtest_generations) if settings.backtest_generations else None,
         read_until_ms=max(counts["read_until_ms"].drop_null().to_pylist(), default=None) if looks else None,
@@ -359,6 +374,7 @@ def collect_details(warehouse: Warehouse, settings: ReportSettings, groups: Sequ
         flows=flows,
         members=collect(describe_members(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(_since(unnamed)))) if unnamed else (),
         lags=collect_lags(warehouse, groups, _share(part, LAGS_SHARE, MOST_LAGS)),
+        changes=_collect_changes(warehouse, groups),
     )
 
 
@@ -382,6 +398,14 @@ def _since(groups: Mapping[GroupKey, int]) -> Column:
     return reduce(
         or_, (is_one_of([key], *GROUP_KEY) & (F.col("position") >= first) for key, first in zip(keys, groups.values(), strict=True))
     )
+
+
+def _collect_changes(warehouse: Warehouse, groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the changes of leaders and coordinators of some groups: ``ReportRows.changes``."""
+    changes = leader_changes(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_one_of(groups, *GROUP_KEY)))
+    if not warehouse.is_empty(GROUP_EVENTS.name):
+        changes = changes.unionByName(coordinator_changes(warehouse.read(GROUP_EVENTS.name).where(is_one_of(groups, *GROUP_KEY))))
+    return collect(changes)
 
 
 def _share(rows: float, share: float, most: int | None = None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,10 +114,14 @@ def moved(row: Row) -> dict[str, int] | None:
 
 
 def course(row: Row) -> str:
-    """Return the steps of a consumer-protocol group's generation: epoch, target and outcome; an empty text for other generations.
+    """Return how a generation came about, how long that took, and who else leads or coordinates; empty if nothing of it is known.
 
-    An epoch that leaves no members has no target.
+    Of a consumer-protocol group these are epoch, target and outcome. An epoch that leaves no members has no target.
     """
+    return "; ".join(filter(None, [_steps(row), *_lengths(row), *row["changes"]]))
+
+
+def _steps(row: Row) -> str:
     outcome = _outcome(row)
     if row["member_count"] == 0 or (not outcome and row["epoch_at_ms"] is None):
         return ""
@@ -126,6 +130,30 @@ def course(row: Row) -> str:
     batched = row["batched_epoch_count"] or 0
     shared = f" ({batched} earlier {'epoch shares' if batched == 1 else 'epochs share'} the target)" if batched else ""
     return f" {ARROW} ".join(steps) + shared
+
+
+def _lengths(row: Row) -> Iterator[str]:
+    """Yield the lengths of the parts of a rebalance: those in a coordinator's log, and from the epoch to the last member."""
+    if row["rebalance_ms"] is not None:
+        yield f"all members joined within {length(row['rebalance_ms'])}"
+    if row["assignment_ms"] is not None:
+        yield f"assigned within {length(row['assignment_ms'])}"
+    if row["reconciled_ms"] is not None:
+        yield f"{length(row['reconciled_ms'])} from the epoch to the last member"
+
+
+def length(milliseconds: int) -> str:
+    """Return a length of time with two or three digits and the unit that people would use.
+
+    >>> length(12), length(3_240), length(90_000), length(5_400_000)
+    ('12 ms', '3.2 s', '1.5 min', '1.5 h')
+    """
+    if milliseconds < 1_000:
+        return f"{milliseconds} ms"
+    seconds = milliseconds / 1_000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3_600 else f"{seconds / 3_600:,.1f} h"
 
 
 def _outcome(row: Row) -> str:

@@ -74,6 +74,8 @@ class ReportRows:
             committed_offset, end_offset, lag, committed_ms and looked_ms, as schemas.tables.CURRENT_LAG; of the whole group group_lag
             (null without a known lag), known_count (partitions with a known lag) and row_total; newest_at_ms, the newest moment that has
             landed from the cluster.
+        changes: generations of groups with details with another leader or coordinator: generation, position (null of a coordinator), at_ms,
+            kind (leader or coordinator), before, after.
         findings: per (cluster_id, group_id, rule_id, severity): finding_count, first_generation, last_generation, is_current
             (whether it is found in the group's newest generation), positions (its newest ones), and of the last one observed_at_ms,
             message, evidence, advice; rule_finding_count, rule_group_count and rule_current_count (groups in which it is current) of
@@ -89,6 +91,7 @@ class ReportRows:
     flows: Sequence[Row] = ()
     members: Sequence[Row] = ()
     lags: Sequence[Row] = ()
+    changes: Sequence[Row] = ()
     findings: Sequence[Row] = ()
     predicted: Predicted | None = None
     read_until_ms: int | None = None

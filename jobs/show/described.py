@@ -118,7 +118,11 @@ def describe_generation(group: GroupGeneration) -> DescribedGeneration:
     lost = {(row["topic"], row["partition"]) for row in group.movements if row["member_id"] is None}
     partitions = sorted({*owners, *lost})
     causes = tuple(_cause(row, names) for row in audit["causes"] or ())
-    worded = {**audit, "logged_causes": _logged(causes)}
+    worded = {
+        **audit,
+        "logged_causes": _known_from(CauseSource.LOG, causes),
+        "likely_causes": _known_from(CauseSource.INFERRED, causes),
+    }
     others = sorted(group.other_findings, key=_severest_first)
     return DescribedGeneration(
         group=group,
@@ -144,8 +148,8 @@ def _severest_first(row: StoredRow) -> tuple[int, int, str]:
     return (-Severity(row["severity"]).rank, -int(row["position"]), row["rule_id"])
 
 
-def _logged(causes: Iterable[CauseOfGeneration]) -> list[str]:
-    return list(dict.fromkeys(one.cause for one in causes if one.source == CauseSource.LOG))
+def _known_from(source: CauseSource, causes: Iterable[CauseOfGeneration]) -> list[str]:
+    return list(dict.fromkeys(one.cause for one in causes if one.source == source))
 
 
 def _cause(row: StoredRow, names: Mapping[str, NamedMember]) -> CauseOfGeneration:

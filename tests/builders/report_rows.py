@@ -69,7 +69,12 @@ def generation_row(generation, previous, group_id="orders", **changes):
     row |= {"follow_up_ms": None, "pause_partition_ms": None, "is_lower_bound": False}
     row |= {"lag_imbalance_ratio": None, "throughput_imbalance_ratio": None}
     row |= {"epoch_at_ms": None, "reconciled_at_ms": None, "is_superseded": None, "batched_epoch_count": None}
-    return row | {"triggers": ["member_joined"], "logged_causes": None, "conformance": "exact", "strategy": "range"} | changes
+    row |= {"rebalance_ms": None, "assignment_ms": None, "reconciled_ms": None, "changes": ()}
+    return (
+        row
+        | {"triggers": ["member_joined"], "logged_causes": None, "likely_causes": None, "conformance": "exact", "strategy": "range"}
+        | changes
+    )
 
 
 def measures(**known):

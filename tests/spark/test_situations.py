@@ -172,8 +172,28 @@ def test_partitions_left_out_is_the_same_for_any_arrival_of_records_and_metadata
     assert parts == at_once
 
 
-def test_hot_members_are_the_same_for_any_arrival_of_metadata(make_tables, tmp_path: Path) -> None:
-    """A second look after the generation shows the rate. A third, between the two, shows that nothing came in at the time."""
+def test_member_that_stops_to_commit_among_others_has_likely_lost_its_session(tables: dict[str, list[Row]]) -> None:
+    *_, second = observed(tables, "c-expired")
+    likely = {"cause": "session_expired", "member_id": "a", "source": "inferred"}
+    detail = "likely: its last commit was 56 s before, and its session timeout is 45 s"
+    assert second["causes"] == [{**likely, "detail": detail}]
+
+
+def inferred_details(warehouse: Path) -> list[str]:
+    causes = [cause for row in rows(warehouse, "generation_audits") for cause in row["causes"] or () if cause["source"] == "inferred"]
+    return [cause["detail"] for cause in causes]
+
+
+def test_hot_members_and_likely_causes_are_the_same_for_any_arrival(make_tables, tmp_path: Path) -> None:
+    """A second look after the generation shows the rate. A third, between the two, shows that nothing came in at the time.
+
+    Commits of a member that left also come late. Half of them are enough for a likely cause, and with the last one it was not silent.
+    """
+    commits = lines("session-expires-among-others", "snapshots.ndjson")
+    last = json.loads(commits[-1])
+    last |= {"observed_at_ms": last["observed_at_ms"] + 50_000, "offsets": [{**last["offsets"][0], "committed_at_ms": 1_790_000_250_000}]}
+    of_members = [commits[:-10], commits[-10:], [json.dumps(last) + "\n"]]
+    silences = [["its last commit was 156 s before"], ["its last commit was 56 s before"], []]
     name = "hot-topic-on-one-member"
     looks = lines(name, "cluster_metadata.ndjson")
     quiet = json.dumps({**json.loads(looks[0]), "observed_at_ms": 1_790_000_050_000}) + "\n"
@@ -184,11 +204,15 @@ def test_hot_members_are_the_same_for_any_arrival_of_metadata(make_tables, tmp_p
         (folder / "look.ndjson").write_text(look, encoding="utf-8")
         if number == 0:
             (folder / "records.ndjson").write_text("".join(lines(name, "consumer_offsets.ndjson")), encoding="utf-8")
+        (folder / "snapshots.ndjson").write_text("".join(of_members[number]), encoding="utf-8")
         assert make_tables("run", "--warehouse", tmp_path / "parts", "--input", folder) == 0
+        assert [detail.split(",")[0].removeprefix("likely: ") for detail in inferred_details(tmp_path / "parts")] == silences[number]
         assert len([row for row in rows(tmp_path / "parts", "findings") if row["rule_id"] == "hot_member"]) == count
     together = tmp_path / "together"
     together.mkdir()
     (together / "looks.ndjson").write_text("".join(look for look, _ in steps), encoding="utf-8")
     (together / "records.ndjson").write_text("".join(lines(name, "consumer_offsets.ndjson")), encoding="utf-8")
+    (together / "snapshots.ndjson").write_text("".join(line for part in of_members for line in part), encoding="utf-8")
     assert make_tables("run", "--warehouse", tmp_path / "at-once", "--input", together) == 0
+    assert inferred_details(tmp_path / "at-once") == []
     assert content(tmp_path / "parts", "findings") == content(tmp_path / "at-once", "findings")

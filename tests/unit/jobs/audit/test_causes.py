@@ -209,6 +209,12 @@ def test_causes_of_records_stay_unless_the_log_has_them() -> None:
     assert merged(merged(logged, stored)[:2], merged(logged, stored)) == merged(logged, stored), "a second run changes nothing"
 
 
+def test_logged_departure_replaces_the_inferred_one_of_its_member_alone() -> None:
+    likely = [FoundCause(Cause.SESSION_EXPIRED, member_id, CauseSource.INFERRED, "likely") for member_id in "bc"]
+    logged = (FoundCause(Cause.CLOSED, "b", LOG), FoundCause(Cause.JOINED, "c", LOG))
+    assert merged(logged, likely) == (*logged, likely[1])
+
+
 def test_group_that_was_made_again_has_no_generation_before() -> None:
     row = {"at_ms": 2_000_000, "generation": 1, "member_ids": ["a"], "instance_ids": ["i"], "causes": None}
     older = {**row, "at_ms": 1_000_000, "generation": 7, "member_ids": ["b"]}

@@ -18,6 +18,7 @@ from jobs.report.exchange import MOST_OWNERS, draw_exchange
 from jobs.report.fleet import MOST_ASSIGNORS
 from jobs.report.groups import anchor
 from jobs.report.heat_map import lay_out
+from jobs.report.leaders import with_changes
 from jobs.report.needs import BETTER_ASSIGNOR
 from jobs.report.page import build_page, render, to_text
 from jobs.report.ranking import Ranking, worst_first
@@ -242,9 +243,16 @@ def test_timeline_marks_each_kind_of_snapshot():
             "epoch > target +0.0 s > reconciled +0.1 s (2 earlier epochs share the target)",
         ),
         ({"epoch_at_ms": 10_000, "member_count": 0}, ""),  # nobody is there, and no target
+        ({"rebalance_ms": 3_240, "assignment_ms": 12}, "all members joined within 3.2 s; assigned within 12 ms"),
+        ({"rebalance_ms": 0}, "all members joined within 0 ms"),
+        ({"assignment_ms": 70, "changes": ("leader a > b",)}, "assigned within 70 ms; leader a > b"),
+        (
+            {"epoch_at_ms": 9_600, "reconciled_at_ms": 100_000, "reconciled_ms": 90_400},
+            "epoch > target +0.4 s > reconciled +90.0 s; 1.5 min from the epoch to the last member",
+        ),
     ],
 )
-def test_timeline_shows_a_targets_times_from_epoch_to_reconciliation(changes, expected):
+def test_timeline_shows_how_a_generation_came_about_and_how_long_that_took(changes, expected):
     row = generation_row(3, 2, observed_at_ms=10_000, **changes)
     said = course(row).replace("\N{RIGHTWARDS ARROW}", ">")
     assert said == expected
@@ -401,11 +409,34 @@ def test_causes_in_a_log_stand_with_what_changed_and_replace_no_visible_change()
         generation_row(3, 2, triggers=["member_left"], logged_causes=[]),
         generation_row(4, 3, triggers=["none_visible"], logged_causes=["enforced"]),
         generation_row(5, 4, triggers=["none_visible"], logged_causes=["joined"]),
+        generation_row(6, 5, triggers=["member_left"], logged_causes=["closed"], likely_causes=["session_expired"]),
     ]
     page = build_page(ReportRows(**of_groups(group_row()), tallies=[tally_row("range", "observed", generations=history[::-1])]), AS_OF)
-    named = ["none visible", "enforced", "member left", "member joined, member left (session expired, poll timeout)", DASH]
+    named = [
+        "member left (closed, likely session expired)",
+        "none visible",
+        "enforced",
+        "member left",
+        "member joined, member left (session expired, poll timeout)",
+        DASH,
+    ]
     assert [line.triggers.text for line in page.worst[0].lines] == named
     assert sorted(line.cause.text for line in page.worst[0].causes) == sorted(named)
+
+
+def test_changes_of_leader_and_coordinator_stand_in_their_generations():
+    """A group that was made again has the same numbers an hour later."""
+    history = [generation_row(number, number - 1, position=number, observed_at_ms=1_000 * number) for number in (2, 3)]
+    history += [generation_row(3, 2, position=9, observed_at_ms=3_600_000)]
+    leader = {"kind": "leader", "generation": 3, "position": 3, "at_ms": 3_000, "before": "a", "after": "b"}
+    moved = {"kind": "coordinator", "generation": 3, "position": None, "at_ms": 2_990, "before": "broker 1", "after": "broker 2"}
+    texts = [row["changes"] for row in with_changes(history, [leader, moved])]
+    assert [[text.replace("\N{RIGHTWARDS ARROW}", ">") for text in of_row] for of_row in texts] == [
+        [], ["coordinator broker 1 > broker 2", "leader a > b"], [],
+    ]  # fmt: skip
+    keyed = [{**group_row(), **one} for one in (leader, moved)]
+    rows = ReportRows(**of_groups(group_row()), tallies=[tally_row("range", "observed", generations=history[::-1])], changes=keyed)
+    assert [line.course.count("leader") for line in build_page(rows, AS_OF).worst[0].lines] == [0, 1, 0], "newest first"
 
 
 def test_page_shows_follow_up_time_pause_and_better_strategy():
