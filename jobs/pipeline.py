@@ -56,7 +56,7 @@ from jobs.storage.warehouse import Warehouse
 from jobs.verify import run as verify
 from jobs.what_if.options import WhatIfOptions
 from schemas.tables import FINDINGS, GROUP_EVENTS, REHEARSED_TABLES, RUNS
-from schemas.vocabulary import EXPIRED, RunStatus, Severity, Source
+from schemas.vocabulary import EXPIRED, SOURCES_OF_EVENTS, RunStatus, Severity, Source
 
 logger = logging.getLogger(__name__)
 
@@ -116,8 +116,8 @@ def _optional_tables(request: Request) -> Collection[str]:
     """Return the optional tables that the run writes."""
     if isinstance(request.options, WhatIfOptions):
         return REHEARSED_TABLES
-    has_log = any(capture.source is Source.COORDINATOR_LOG for capture in request.captures)
-    return (GROUP_EVENTS.name,) if has_log else ()
+    has_events = any(capture.source in SOURCES_OF_EVENTS for capture in request.captures)
+    return (GROUP_EVENTS.name,) if has_events else ()
 
 
 def _rows_to_drop(spark: SparkSession, request: Request, cluster_id: str) -> dict[str, int]:

@@ -410,6 +410,17 @@ class LoadFactsRow(GenerationRow):
     total_rate: float
 
 
+class StuckFactsRow(GenerationRow):
+    """A row of ``STUCK_FACTS``; see ``jobs.findings.stuck``."""
+
+    waited_ms: int
+    rebalance_timeout_ms: int | None
+    poll_count: int
+    state: str | None
+    member_ids: list[str]
+    reason: str | None
+
+
 class GrowthFactsRow(GenerationRow):
     """A row of ``GROWTH_FACTS``; its structs have the fields of a class of ``jobs.findings.looks``."""
 

@@ -281,3 +281,16 @@ GROWTH_FACTS = StructType(
     ]
 )
 """One row per group with topics that grew after its newest generation; see ``jobs.findings.looks`` for the fields."""
+
+STUCK_FACTS = StructType(
+    [
+        *[COMMIT_FACTS[name] for name in ("cluster_id", "group_id", "generation", "position", "observed_at_ms")],
+        StructField("waited_ms", BIGINT),
+        StructField("rebalance_timeout_ms", INT),
+        StructField("poll_count", BIGINT),
+        StructField("state", STRING),
+        StructField("member_ids", ArrayType(STRING)),
+        StructField("reason", STRING),
+    ]
+)
+"""One row per group that rebalances since its newest generation; see ``jobs.findings.stuck`` for the fields."""

@@ -36,6 +36,11 @@ class GroupState(Word):
     RECONCILING = "Reconciling"
 
 
+PREPARING, COMPLETING = "PreparingRebalance", "CompletingRebalance"
+BETWEEN_GENERATIONS = (PREPARING, COMPLETING)
+"""States in which the coordinator of a classic group returns members without their partitions: not a generation."""
+
+
 class Basis(Word):
     """Where an assignment comes from."""
 
@@ -145,6 +150,9 @@ class Source(Word):
 LOG_SOURCES = (Source.CONSUMER_OFFSETS, Source.DUMP_LOG)
 """The sources whose records have a partition and an offset in the log of ``__consumer_offsets``."""
 
+SOURCES_OF_EVENTS = (Source.COORDINATOR_LOG, Source.SNAPSHOT, Source.DESCRIBE)
+"""The sources that show what happens between two generations: lines of logs, and polls that see a rebalance."""
+
 SOURCES_OF_GROUPS = (*LOG_SOURCES, Source.FORMATTER_JSON, Source.SNAPSHOT, Source.DESCRIBE)
 """The sources that describe groups, the most detailed one first. A group has one source; a more detailed one replaces it."""
 
@@ -195,6 +203,7 @@ class Rule(Word):
     MEMBERS_NEVER_COMMIT = "members_never_commit"
     COORDINATOR_HOT = "coordinator_hot"
     NOT_RECONCILED = "not_reconciled"
+    STUCK_REBALANCING = "stuck_rebalancing"
 
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -243,8 +252,9 @@ class CauseSource(Word):
 
 
 class CoordinatorEvent(Word):
-    """What happened to a group, as its coordinator logged it."""
+    """What happened to a group, as its coordinator logged it; ``rebalance_seen`` is of a poll instead."""
 
+    REBALANCE_SEEN = "rebalance_seen"
     REBALANCE_STARTED = "rebalance_started"
     STABILIZED = "stabilized"
     ASSIGNMENT_RECEIVED = "assignment_received"

@@ -37,7 +37,8 @@ def refresh(context: RunContext) -> None:
     if warehouse.is_empty(GROUP_EVENTS.name) or warehouse.is_empty(spec.name):
         return
     audits = warehouse.read(spec.name).where(F.col("basis") == str(Basis.OBSERVED))
-    events = with_groups(warehouse.read(GROUP_EVENTS.name))
+    lines = warehouse.read(GROUP_EVENTS.name).where(F.col("event") != str(CoordinatorEvent.REBALANCE_SEEN))
+    events = with_groups(lines)
     groups = warehouse.materialize("explained_groups", _groups(context, audits, events))
     rows = _rows(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), audits, events, groups)
     explain = partial(audit_udfs.explain_generations, limits=context.worker_limits)

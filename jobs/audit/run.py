@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.audit.triggers import RETURN_MS
-from jobs.audit import commit_findings, coordinators, inferred_causes, load_findings, logged_causes, look_findings
+from jobs.audit import commit_findings, coordinators, inferred_causes, load_findings, logged_causes, look_findings, stuck_findings
 from jobs.audit import load_imbalance as weights
 from jobs.audit import resume_offsets as resumption
 from jobs.audit import udfs as audit_udfs
@@ -236,6 +236,7 @@ def run(context: RunContext) -> StageResult:
         commit_findings.refresh(context)
     look_findings.refresh(context, consumed)
     logged_causes.refresh(context)
+    stuck_findings.refresh(context)
     used = {SOLUTIONS.name: SOLUTIONS.name, logged_causes.READ_HERE: GROUP_EVENTS.name} | {
         reader: table for readers in (READ_HERE, look_findings.READ_HERE) for table, reader in readers.items()
     }

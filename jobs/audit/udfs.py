@@ -6,13 +6,13 @@ Each is a module-level function over an iterator of batches. Workers import neit
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, groupby
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -25,10 +25,11 @@ from assignors.java.ordering import coordinator_partition
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
 from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS, Around, FoundCause, LoggedEvent, around_of, explain, merged, recorded_causes
 from jobs.audit.open_targets import read_target
-from jobs.findings import COMMIT_RULES, LOAD_RULES, LOOK_RULES, RULES, Finding, GroupHistory, find, gather_facts
+from jobs.findings import COMMIT_RULES, LOAD_RULES, LOOK_RULES, RULES, STUCK_RULES, Finding, GroupHistory, find, gather_facts
 from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
 from jobs.findings.loads import LoadFacts
 from jobs.findings.looks import GrownTopic, GrowthFacts
+from jobs.findings.stuck import StuckFacts
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
 from jobs.workers.packing import is_fact_of_its_own, unpack_generation, unpack_snapshot_row
@@ -42,9 +43,12 @@ from schemas.row_types import (
     LoadFactsRow,
     StoredSnapshot,
     StoredSolution,
+    StuckFactsRow,
 )
 from schemas.staging import AUDITED_ROWS, EXPLAINED_ROWS, FOUND_ROWS, PLACED_GROUPS
 from schemas.vocabulary import Cause, CauseSource
+
+_Facts = TypeVar("_Facts", LoadFacts, StuckFacts)
 
 
 def audit_history(batches: Batches, offsets_partition_counts: dict[str, int], limits: WorkerLimits) -> Batches:
@@ -217,10 +221,14 @@ def _explained_row(row: Mapping[str, Any], around: Around, events: Iterable[Logg
     }
 
 
+def _found(batches: Iterable[pa.RecordBatch], findings_of: Callable[[Any], Iterator[FoundRow]]) -> Batches:
+    rows = (row for batch in batches for row in batch.to_pylist())
+    yield from to_batches(chain.from_iterable(map(findings_of, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
+
+
 def find_in_commits(batches: Iterable[pa.RecordBatch]) -> Batches:
     """Yield the findings of rows of ``COMMIT_FACTS``, as rows of ``FOUND_ROWS``."""
-    rows = (row for batch in batches for row in batch.to_pylist())
-    yield from to_batches(chain.from_iterable(map(_commit_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
+    yield from _found(batches, _commit_findings)
 
 
 def _commit_findings(row: CommitFactsRow) -> Iterator[FoundRow]:
@@ -234,22 +242,31 @@ def _commit_findings(row: CommitFactsRow) -> Iterator[FoundRow]:
     return _finding_rows(row, find(facts, COMMIT_RULES))
 
 
+def _facts_of(kind: type[_Facts], row: Mapping[str, Any]) -> _Facts:
+    return kind(**{field.name: row[field.name] for field in fields(kind)})
+
+
 def find_in_loads(batches: Iterable[pa.RecordBatch]) -> Batches:
     """Yield the findings of rows of ``LOAD_FACTS``, as rows of ``FOUND_ROWS``."""
-    rows = (row for batch in batches for row in batch.to_pylist())
-    yield from to_batches(chain.from_iterable(map(_load_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
+    yield from _found(batches, _load_findings)
 
 
 def _load_findings(row: LoadFactsRow) -> Iterator[FoundRow]:
-    stored: Mapping[str, Any] = row
-    facts = LoadFacts(**{field.name: stored[field.name] for field in fields(LoadFacts)})
-    return _finding_rows(row, find(facts, LOAD_RULES))
+    return _finding_rows(row, find(_facts_of(LoadFacts, row), LOAD_RULES))
+
+
+def find_stuck(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Yield the findings of rows of ``STUCK_FACTS``, as rows of ``FOUND_ROWS``."""
+    yield from _found(batches, _stuck_findings)
+
+
+def _stuck_findings(row: StuckFactsRow) -> Iterator[FoundRow]:
+    return _finding_rows(row, find(_facts_of(StuckFacts, row), STUCK_RULES))
 
 
 def find_in_looks(batches: Iterable[pa.RecordBatch]) -> Batches:
     """Yield the findings of rows of ``GROWTH_FACTS``, as rows of ``FOUND_ROWS``."""
-    rows = (row for batch in batches for row in batch.to_pylist())
-    yield from to_batches(chain.from_iterable(map(_growth_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
+    yield from _found(batches, _growth_findings)
 
 
 def _growth_findings(row: GrowthFactsRow) -> Iterator[FoundRow]:

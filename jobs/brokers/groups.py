@@ -9,16 +9,17 @@ from __future__ import annotations
 import base64
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ConsumerGroupDescription, MemberDescription
 
 from jobs.brokers.cluster import Cluster
-from schemas.vocabulary import GroupState, GroupType
+from schemas.vocabulary import BETWEEN_GENERATIONS, COMPLETING, PREPARING, GroupState, GroupType
 from schemas.wire.consumer_protocol import Subscription, decode_assignment, decode_subscription
 from schemas.wire.reader import WireError
 
@@ -26,6 +27,11 @@ QUESTIONS_AT_ONCE = 200
 """There is one request for each group. At most so many are open at once, so that brokers hold no more."""
 OTHER_TYPE, OTHER_PROTOCOL = "of share, streams and other types", "of Connect and other uses of the classic protocol"
 NO_RIGHT, REBALANCING = "no right to describe", "in the middle of a rebalance"
+
+_BETWEEN_GENERATIONS: Mapping[Enum, str] = {
+    ConsumerGroupState.PREPARING_REBALANCING: PREPARING,
+    ConsumerGroupState.COMPLETING_REBALANCING: COMPLETING,
+}
 
 Answer = TypeVar("Answer")
 Entries = list[dict[str, Any]]
@@ -53,8 +59,8 @@ class Poll:
     """All groups at one moment.
 
     Attributes:
-        groups: by name the content of a snapshot line. ``members`` is None for a group during a rebalance, and for one that has only
-            committed offsets.
+        groups: by name the content of a snapshot line. Members have no partitions during a rebalance. ``members`` is None for a group whose
+            answers are of different generations, and for one that has only committed offsets.
         not_shown: by reason the number of groups that, or whose members, are not shown.
         is_complete: whether every broker has answered; if not, a group that is absent may still exist.
     """
@@ -85,7 +91,8 @@ def poll_groups(cluster: Cluster) -> Poll:
         elif described.state is not ConsumerGroupState.DEAD:  # else the group has been deleted meanwhile
             raw = {member.id: member for member in everything[group_id].members} if group_id in everything else {}
             groups[group_id] = _group(described, raw)
-            not_shown[REBALANCING] += groups[group_id]["members"] is None and not described.is_simple_consumer_group
+            is_rebalancing = groups[group_id]["members"] is None or is_between_generations(groups[group_id])
+            not_shown[REBALANCING] += is_rebalancing and not described.is_simple_consumer_group
     for group_id, committed in _committed(cluster, sorted(groups)):
         if isinstance(committed, KafkaError):
             not_shown[_reason(cluster, committed)] += 1
@@ -142,10 +149,19 @@ def _reason(cluster: Cluster, problem: KafkaError) -> str:
     raise cluster.connection.explained(problem)
 
 
+def is_between_generations(group: Mapping[str, Any]) -> bool:
+    """Return whether the content of a snapshot line is of a classic group in a rebalance."""
+    return group["state"] in BETWEEN_GENERATIONS
+
+
 def _group(described: ConsumerGroupDescription, raw: dict[str, _ListedMember]) -> dict[str, Any]:
     is_kip848 = described.type is ConsumerGroupType.CONSUMER
-    state, members = _state(described, is_kip848), None
-    if state is not None and not described.is_simple_consumer_group:
+    state = _state(described, is_kip848)
+    members: list[dict[str, Any] | None] | None = None
+    between = None if is_kip848 or described.is_simple_consumer_group else _BETWEEN_GENERATIONS.get(described.state)
+    if between is not None:
+        members = [{**_member(member, None), "assigned": [], "current": None} for member in described.members]
+    elif state is not None and not described.is_simple_consumer_group:
         found = described.members  # in the coordinator's order, which a classic group's assignor was given too
         members = [_kip848_member(member) if is_kip848 else _classic_member(member, raw.get(member.member_id)) for member in found]
     if members is not None and None in members:
@@ -155,7 +171,7 @@ def _group(described: ConsumerGroupDescription, raw: dict[str, _ListedMember]) -
         "generation": None,
         "group_type": (GroupType.CONSUMER if is_kip848 else GroupType.CLASSIC).value,
         "protocol_type": "consumer",
-        "state": (state or GroupState.EMPTY).value,
+        "state": between or (state or GroupState.EMPTY).value,
         "strategy": described.partition_assignor or None,
         "leader_member_id": None,
         "joined_at_ms": None,

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from jobs.brokers.cluster import Cluster
-from jobs.brokers.groups import poll_groups
+from jobs.brokers.groups import is_between_generations, poll_groups
 from jobs.collect.folder import CaptureFolder
 from jobs.collect.options import CollectOptions
 from jobs.collect.session import MetadataSnapshots, StopSignal, check_cluster, files_in_words, naming_the_folder
@@ -52,7 +52,10 @@ def changes(group: Group, seen: SeenGroup) -> tuple[Group | None, SeenGroup]:
     """Return the changes of a polled group (None without changes), and the state that has been seen now.
 
     ``members`` of the changes is None when only offsets changed, or when the poll has no members; ``offsets`` has those that changed.
+    Each poll during a rebalance is written, and so is the next one after it: they show how long the rebalance lasted.
     """
+    if is_between_generations(group):
+        seen = SeenGroup(offsets=seen.offsets)
     now = seen.fingerprint if group["members"] is None else fingerprint(group)
     committed: dict[str, dict[int, tuple[int, int | None, str | None]]] = {}
     changed = []
@@ -64,7 +67,8 @@ def changes(group: Group, seen: SeenGroup) -> tuple[Group | None, SeenGroup]:
     if now == seen.fingerprint and not changed:
         return None, SeenGroup(fingerprint=now, offsets=committed)
     members = None if now == seen.fingerprint else group["members"]
-    return {**group, "members": members, "offsets": changed}, SeenGroup(fingerprint=now, offsets=committed)
+    known = None if is_between_generations(group) else now
+    return {**group, "members": members, "offsets": changed}, SeenGroup(fingerprint=known, offsets=committed)
 
 
 class GroupCollection:

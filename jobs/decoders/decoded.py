@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Iterable
 from typing import Any
 
 from schemas.row_types import DecodedRow
@@ -25,6 +27,17 @@ def landed(kind: str) -> DecodedRow:
 def skipped(kind: str) -> DecodedRow:
     """Return the row of a record of a known kind that is not used."""
     return {"outcome": Outcome.SKIPPED.value, "kind": kind}
+
+
+def seen_rebalancing(kind: str, group_id: str, at_ms: int, state: str | None, member_ids: Iterable[str]) -> DecodedRow:
+    """Return the row of a poll that saw a group rebalance: it is skipped, and ``payload`` has what it saw.
+
+    Args:
+        state: None if only a notice says so, which does not tell classic groups from others.
+    """
+    seen = {"group_id": group_id, "at_ms": at_ms, "state": state, "member_ids": sorted(member_ids)}
+    payload = json.dumps(seen).encode()
+    return {**skipped(kind), "payload": payload, "payload_hash": hashlib.sha256(payload).hexdigest()}
 
 
 def quarantined(kind: str, reason: str, detail: str, payload: bytes) -> DecodedRow:

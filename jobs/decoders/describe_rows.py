@@ -11,11 +11,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jobs.decoders.decoded import landed, micros, quarantined, skipped
+from jobs.decoders.decoded import landed, micros, quarantined, seen_rebalancing, skipped
 from jobs.decoders.describe import parse
 from jobs.decoders.describe_model import Assignment, Group, Line, Member, Offset
 from schemas.row_types import DecodedRow, MemberRow, OffsetCommitRow, SnapshotRow, TopicPartitions
-from schemas.vocabulary import GroupState, GroupType
+from schemas.vocabulary import GroupState, GroupType, Outcome
 
 GROUP_KIND, LINE_KIND = "described_group", "described_line"
 _MEMBERS_UNKNOWN, _ASSIGNMENTS_UNKNOWN, _IDLE_MEMBERS_UNKNOWN = "members_not_told", "assignments_not_told", "idle_members_not_told"
@@ -39,7 +39,10 @@ def decode_texts(texts: Mapping[str, bytes], as_of_ms: int, group_id: str | None
     """
     description = parse({name: content.decode(errors="surrogateescape") for name, content in texts.items()}, group_id)
     for group in description.groups:
-        yield {**_group_row(group, as_of_ms), "source_position": str(description.places[(group.group_id,)])}
+        row = _group_row(group, as_of_ms)
+        if group.is_rebalancing and group.group_type != GroupType.CONSUMER and row["outcome"] == Outcome.SKIPPED.value:
+            row = seen_rebalancing(row["kind"], group.group_id, as_of_ms, group.state, [one.member_id for one in group.members or ()])
+        yield {**row, "source_position": str(description.places[(group.group_id,)])}
         # A partition that two members hold has two rows, with one commit.
         commits = {(one.topic, one.partition): one for one in group.offsets if one.committed_offset is not None}
         for commit in commits.values():

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from jobs.decoders.decoded import Row, integer
 from jobs.decoders.describe_model import Assignment, Key
-from schemas.vocabulary import GroupType
+from schemas.vocabulary import BETWEEN_GENERATIONS, GroupType
 
 Cells = Mapping[str, str]
 
@@ -30,7 +30,7 @@ OFFSETS, MEMBERS, STATE, LIST = "offsets", "members", "state", "list"
 """Kinds of tables, by the option that prints them."""
 
 TYPES_BY_STATE = {
-    **dict.fromkeys(("PreparingRebalance", "CompletingRebalance"), GroupType.CLASSIC.value),
+    **dict.fromkeys(BETWEEN_GENERATIONS, GroupType.CLASSIC.value),
     **dict.fromkeys(("Assigning", "Reconciling"), GroupType.CONSUMER.value),
 }
 """States of a group that rebalances, each with the only group type that has it."""

@@ -13,13 +13,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from jobs.decoders.consumer_offsets import CONSUMER_PROTOCOL_TYPES
-from jobs.decoders.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped, text
+from jobs.decoders.decoded import LAST_MS, Row, integer, landed, micros, quarantined, seen_rebalancing, skipped, text
 from schemas.row_types import DecodedRow, OffsetCommitRow, RowKey, SnapshotRow
-from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupType
+from schemas.vocabulary import BETWEEN_GENERATIONS, SERVER_STRATEGIES_BY_NAME, GroupType
 
 KIND = "group_snapshot"
-REBALANCING = ("PreparingRebalance", "CompletingRebalance")
-"""States of a classic group in which the coordinator returns members without their partitions: not a generation."""
 
 PARTITION_FIELDS = ("owned", "assigned", "current", "pending_revocation")
 """Fields of a member that are partitions by topic."""
@@ -52,8 +50,13 @@ def _rows(envelope: Row) -> Iterator[DecodedRow]:
     where = f"{position} {envelope['group_id']}"
     known: DecodedRow = {} if envelope["cluster_id"] is None else {"cluster_id": envelope["cluster_id"]}
     if envelope["members"] is not None or not envelope["offsets"]:
-        unused = _unused_kind(envelope)
-        row: DecodedRow = skipped(unused) if unused else {**landed(KIND), "snapshot": {**columns, **_snapshot(envelope)}}
+        unused, state = _unused_kind(envelope), envelope["state"]
+        row: DecodedRow
+        if unused == f"{KIND}:{state}" and state in BETWEEN_GENERATIONS:
+            member_ids = [member["member_id"] for member in envelope["members"]]
+            row = seen_rebalancing(unused, envelope["group_id"], envelope["observed_at_ms"], state, member_ids)
+        else:
+            row = skipped(unused) if unused else {**landed(KIND), "snapshot": {**columns, **_snapshot(envelope)}}
         yield {**row, **known, "source_position": where}
     for commit in envelope["offsets"] or ():
         row = {**landed("offset_commit"), "offset_commit": {**columns, **_commit(commit)}}
@@ -66,7 +69,7 @@ def _unused_kind(envelope: Row) -> str | None:
         return f"{KIND}_without_content"
     if envelope["protocol_type"] not in (None, *CONSUMER_PROTOCOL_TYPES):
         return f"{KIND}:{envelope['protocol_type']}"
-    if envelope["state"] in REBALANCING:
+    if envelope["state"] in BETWEEN_GENERATIONS:
         return f"{KIND}:{envelope['state']}"
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobs.findings import commits, loads, looks, ownership, protocols, records, stability, subscriptions, timeouts, topic_spread
+from jobs.findings import commits, loads, looks, ownership, protocols, records, stability, stuck, subscriptions, timeouts, topic_spread
 from jobs.findings.rule import Facts, Finding, FindingRule
 
 RULES = (
@@ -47,6 +47,9 @@ COMMIT_RULES = (commits.unsubscribed_commits, commits.silent_members, commits.bu
 
 LOOK_RULES = (looks.grown_topics,)
 """Rules on the newest generation of a group and the metadata snapshots after it. They share their ids with rules on snapshots."""
+
+STUCK_RULES = (stuck.endless_rebalance,)
+"""Rules on the newest generation of a group and the rebalance that has begun since."""
 
 
 def find(facts: Facts, rules: Sequence[FindingRule[Facts]]) -> Iterator[Finding]:

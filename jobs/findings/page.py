@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from jobs.findings.catalogue import COMMIT_RULES, LOAD_RULES, RULES
+from jobs.findings.catalogue import COMMIT_RULES, LOAD_RULES, RULES, STUCK_RULES
 from jobs.findings.commits import CommitFacts
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.loads import LoadFacts
 from jobs.findings.rule import FindingRule
+from jobs.findings.stuck import StuckFacts
 
-CATALOGUE = (*RULES, *LOAD_RULES, *COMMIT_RULES)
+CATALOGUE = (*RULES, *LOAD_RULES, *COMMIT_RULES, *STUCK_RULES)
 
 HEAD = """# Findings
 
@@ -29,7 +30,8 @@ and idle members are an `info`.
 The rules on rates, `hot_partition` and `hot_member`, use the metadata snapshots before and after each generation. Their findings change if
 a nearer one lands later.
 
-The last four rules judge only the newest generation of each group, with all commits and metadata snapshots that have landed. Their
+The last rules, from `commits_unsubscribed` on, judge only the newest generation of each group, with all commits, metadata snapshots and
+events that have landed. Their
 findings appear and disappear as more of these land, and disappear with a newer generation. The same holds for `partitions_left_out` if
 only a later metadata snapshot shows the partitions.
 
@@ -44,7 +46,7 @@ def to_markdown() -> str:
     return "\n".join([HEAD + lines, *(_section(rule) for rule in CATALOGUE)])
 
 
-def _section(rule: FindingRule[SnapshotFacts] | FindingRule[LoadFacts] | FindingRule[CommitFacts]) -> str:
+def _section(rule: FindingRule[SnapshotFacts] | FindingRule[LoadFacts] | FindingRule[CommitFacts] | FindingRule[StuckFacts]) -> str:
     return f"## {rule.rule_id}\n\n**{rule.title}** ({rule.severity}). {rule.when}\n\nWhat to do: {rule.advice}\n"
 
 

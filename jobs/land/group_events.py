@@ -129,25 +129,25 @@ def _with_stored(tables: ChangedTables, lines: DataFrame) -> DataFrame:
     return lines.join(stored, list(LINE), "left").fillna(0, ["stored_count"])
 
 
-def _is_expired(context: RunContext) -> Column:
+def is_expired(context: RunContext) -> Column:
     """Return whether a line is older than the months that retention keeps."""
     kept_from = context.before.retained_from
     return F.lit(False) if kept_from is None else F.col("logged_at") < F.lit(kept_from).cast("timestamp")
 
 
 def _sums(events: DataFrame, context: RunContext) -> Mapping[str, int]:
-    is_expired = _is_expired(context)
+    is_old = is_expired(context)
     fresh = F.greatest(F.col("line_count") - F.col("stored_count"), F.lit(0))
     row = events.agg(
         F.sum("read_count").alias("read"),
-        F.sum(F.when(~is_expired, fresh)).alias("landed"),
-        F.sum(F.when(is_expired, F.col("read_count"))).alias("expired"),
+        F.sum(F.when(~is_old, fresh)).alias("landed"),
+        F.sum(F.when(is_old, F.col("read_count"))).alias("expired"),
     ).collect()[0]
     return {name: count or 0 for name, count in row.asDict().items()}
 
 
 def _event_rows(context: RunContext, events: DataFrame) -> DataFrame:
-    fresh = events.where(~_is_expired(context) & (F.col("line_count") > F.col("stored_count")))
+    fresh = events.where(~is_expired(context) & (F.col("line_count") > F.col("stored_count")))
     ordinal = F.explode(F.sequence("stored_count", (F.col("line_count") - 1).cast("int"))).alias("ordinal")
     rows = fresh.select("cluster_id", "event.*", ordinal)
     return rows.withColumns({**context.run_columns, "observed_month": F.trunc("logged_at", "month")}).select(*GROUP_EVENTS.schema.names)

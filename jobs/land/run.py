@@ -38,6 +38,7 @@ from jobs.land.group_history import Landed, freshly_recorded_groups, group_histo
 from jobs.land.known_files import counts_to_note, find_known
 from jobs.land.reading import decode_captures, decode_log, decode_look, united
 from jobs.land.same_cluster import check_names
+from jobs.land.seen_rebalances import seen_rebalances
 from jobs.land.source_priority import keep_best_source
 from jobs.storage.derived_results import forget_unnamed_topics
 from jobs.storage.table_changes import ChangedTables, TableChange, apply_changes, check_appended, check_balance
@@ -149,7 +150,8 @@ def run(context: RunContext) -> StageResult:
         return StageResult(context.state, counts, files=known.keys, file_counts=counts_to_note(events.counts))
     decoded, positions = _decoded(context)
     decision = decide(context, ChangedTables(context.warehouse), decoded)
-    _apply(context, decision, events)
+    seen = seen_rebalances(context, ChangedTables(context.warehouse, events.changes), decoded, decision.tally.counts)
+    _apply(context, decision, replace(events, changes=(*events.changes, *seen)))
     if logs:
         warn_of_zone(context)
     tally = decision.tally

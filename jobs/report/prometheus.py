@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from jobs.findings import COMMIT_RULES, LOAD_RULES, RULES
+from jobs.findings import COMMIT_RULES, LOAD_RULES, RULES, STUCK_RULES
 from jobs.report.fleet import pool
 from jobs.report.measures import MEASURES
 from jobs.report.ranking import has_no_generations
@@ -101,6 +101,6 @@ def _severities(groups: Iterable[Row], column: str) -> Iterator[Sample]:
 
 def _rules(findings: Iterable[Row], column: str) -> Iterator[Sample]:
     """Return a sample of every rule: if a rule finds nothing any more, an alert on it sees a 0 and not the end of the series."""
-    totals = {(str(rule.severity), str(rule.rule_id)): 0 for rule in (*RULES, *LOAD_RULES, *COMMIT_RULES)}
+    totals = {(str(rule.severity), str(rule.rule_id)): 0 for rule in (*RULES, *LOAD_RULES, *COMMIT_RULES, *STUCK_RULES)}
     totals |= {(row["severity"], row["rule_id"]): row[column] for row in findings}
     return (({"severity": severity, "rule_id": rule}, total) for (severity, rule), total in sorted(totals.items()))

@@ -57,6 +57,7 @@ ROWS = {
     "COMMIT_FACTS": row_types.CommitFactsRow,
     "LOAD_FACTS": row_types.LoadFactsRow,
     "GROWTH_FACTS": row_types.GrowthFactsRow,
+    "STUCK_FACTS": row_types.StuckFactsRow,
 }
 # Both begin with these columns; their workers hand most of the others on as they come.
 WITHOUT_A_TYPE = {"DECODED_ROWS", "UNPACKED_ROWS", "PACKED_ROWS"}

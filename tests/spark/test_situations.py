@@ -127,6 +127,14 @@ def test_member_that_does_not_give_up_its_partitions_is_found(tables: dict[str, 
     assert open_target["evidence"]["blocking_members"] == "AAAAAAAAAAAAAAAAAAAAA1"
 
 
+def test_group_that_polls_see_rebalancing_for_an_hour_is_stuck(tables: dict[str, list[Row]]) -> None:
+    """One stable poll, then sixty a minute apart. These are no generations."""
+    (stuck,) = found(tables, "c20")["stuck_rebalancing"]
+    assert (stuck["severity"], stuck["evidence"]["seconds"], stuck["evidence"]["poll_count"]) == ("critical", "3540", "60")
+    assert "waits for members to join again" in stuck["message"] and "w1-00000001-0000-4000-8000-000000000001" in stuck["message"]
+    assert len(observed(tables, "c20")) == 1
+
+
 def test_member_with_all_records_is_found_though_loads_are_even(tables: dict[str, list[Row]]) -> None:
     """No partition of the busy topic has more than a quarter of the records, so it could be shared."""
     by_rule = found(tables, "c25")

@@ -96,6 +96,19 @@ def test_members_unknown_during_a_rebalance_are_no_change() -> None:
     assert changes(group([member("b", 0, 1)]), during)[0] == group([member("b", 0, 1)])
 
 
+@pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
+def test_each_poll_in_a_rebalance_is_written_and_the_next_one(state: str) -> None:
+    """Without the next one, two rebalances that leave the members as they were would look like one."""
+    stable, between = group([member("a", 0, 1)], offset(0, 5)), group([member("a")], offset(0, 5), state=state)
+    seen = changes(stable, NOT_SEEN)[1]
+    for _ in range(2):
+        line, seen = changes(between, seen)
+        assert line == {**between, "offsets": []}
+    line, seen = changes(stable, seen)
+    assert line == {**stable, "offsets": []}
+    assert changes(stable, seen)[0] is None
+
+
 # -- polling
 
 

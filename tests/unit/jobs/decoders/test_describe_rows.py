@@ -229,6 +229,21 @@ def test_rebalancing_group_without_assignment_makes_no_snapshot(texts, kind):
     assert Counter(row["kind"] for row in rows if row["outcome"] == "skipped") == {kind: 1}
 
 
+def test_rebalancing_classic_group_is_skipped_with_what_the_text_shows_of_it():
+    (seen,) = [row for row in decode(rendered("4.0", [REBALANCING], "members --verbose")) if "payload" in row]
+    assert json.loads(seen["payload"]) == {
+        "group_id": REBALANCING.group_id,
+        "at_ms": AS_OF_MS,
+        "state": None,
+        "member_ids": sorted(member.member_id for member in NOBODY.members),
+    }
+    rows = decode(rendered("4.0", [NOBODY], "members --verbose"), rendered("4.0", [REBALANCING], "list --state"))
+    assert [json.loads(row["payload"])["state"] for row in rows if "payload" in row] == ["PreparingRebalance"]
+    moving = [rendered("4.0", [MOVING], "offsets"), rendered("4.0", [MOVING], "state")]
+    for texts in ([rendered("4.0", [NOBODY], "members --verbose")], moving):
+        assert not any("payload" in row for row in decode(*texts)), "stderr was not kept, or the group uses the consumer protocol"
+
+
 def test_owners_of_partitions_are_the_members_of_a_plain_description():
     rows = decode_pasted("owners_of_partitions.txt")
     (snapshot,) = snapshots(rows).values()

@@ -6,7 +6,7 @@ import pytest
 
 from assignors import GroupProblem, Topic
 from assignors.generation.generation import Generation
-from jobs.findings import COMMIT_RULES, LOAD_RULES, RULES, Finding, SnapshotFacts, SolutionFacts, find
+from jobs.findings import COMMIT_RULES, LOAD_RULES, RULES, STUCK_RULES, Finding, SnapshotFacts, SolutionFacts, find
 from schemas.vocabulary import Rule
 from tests.builders import snapshots_of
 from tests.builders.snapshots_of import stored
@@ -21,11 +21,11 @@ def solution(basis: str, strategy: str = "sticky", status: str = "solved", **fac
 
 
 def test_every_rule_that_can_be_stored_is_in_the_catalogue_once_and_in_its_order() -> None:
-    assert [rule.rule_id for rule in (*RULES, *LOAD_RULES, *COMMIT_RULES)] == list(Rule)
+    assert [rule.rule_id for rule in (*RULES, *LOAD_RULES, *COMMIT_RULES, *STUCK_RULES)] == list(Rule)
 
 
 def test_a_rule_speaks_in_whole_sentences() -> None:
-    for rule in (*RULES, *LOAD_RULES, *COMMIT_RULES):
+    for rule in (*RULES, *LOAD_RULES, *COMMIT_RULES, *STUCK_RULES):
         assert rule.when.endswith(".") and rule.advice.endswith(".") and not rule.title.endswith("."), rule.rule_id
         assert "  " not in rule.when + rule.advice, rule.rule_id
 

@@ -1,0 +1,78 @@
+"""Since when a classic group rebalances, and until when that is known: by the log of its coordinator, by polls, and by both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from jobs.audit.stuck_findings import open_rebalances, stuck_facts
+from schemas.tables import GENERATION_AUDITS, GROUP_EVENTS
+from tests.builders.frames import Row, frame, member_row, moment, snapshot_row, snapshots
+
+GENERATION_S = 100
+"""The time of the newest generation of each group; broker 1 writes its last line at 900 s, broker 2 at 150 s."""
+Event = tuple[int, str, str]
+STARTED, SEEN = "rebalance_started", "rebalance_seen"
+CASES: dict[str, list[Event]] = {
+    "logged": [(110, STARTED, "1")],
+    "logged before the generation": [(99, STARTED, "1")],
+    "twice without an assignment": [(110, STARTED, "1"), (120, "stabilized", "1"), (130, STARTED, "1")],
+    "assigned": [(110, STARTED, "1"), (111, "assignment_received", "1")],
+    "begun again": [(110, STARTED, "1"), (111, "assignment_received", "1"), (300, STARTED, "1")],
+    "empty": [(110, STARTED, "1"), (111, "emptied", "1")],
+    "moved": [(110, STARTED, "1"), (120, "group_loaded", "2")],
+    "of a log that ends": [(110, STARTED, "2")],
+    "seen": [(110, SEEN, ""), (170, SEEN, ""), (230, SEEN, "")],
+    "logged and seen": [(105, STARTED, "2"), (230, SEEN, "")],
+    "consumer": [(110, STARTED, "1")],
+    "other lines": [(900, "member_left", "1"), (150, "member_left", "2")],
+}
+EXPECTED = {
+    "logged": (110, 900, 0),
+    "twice without an assignment": (110, 900, 0),
+    "begun again": (300, 900, 0),
+    "of a log that ends": (110, 150, 0),
+    "seen": (110, 230, 3),
+    "logged and seen": (105, 230, 1),
+}
+"""Group -> since and until when it rebalances, and the number of polls; the others do not."""
+
+
+def event_row(group: str, event: Event) -> Row:
+    at_s, word, broker = event
+    key = {"cluster_id": "c", "group_id": group, "broker": broker, "logged_at": moment(at_s * 1_000), "event": word}
+    seen = {"state": f"seen at {at_s}", "member_ids": [f"m{at_s}"]} if word == SEEN else {"reason": f"began at {at_s}"}
+    return key | seen
+
+
+def facts(spark: SparkSession) -> dict[str, dict[str, Any]]:
+    events = frame(spark, GROUP_EVENTS.schema, [event_row(group, event) for group, of_group in CASES.items() for event in of_group])
+    generations = [
+        snapshot_row(
+            group,
+            generation,
+            *[member_row(name, rebalance_timeout_ms=timeout_ms) for name, timeout_ms in (("a", 60_000), ("b", None), ("d", 90_000))],
+            observed_at=moment((GENERATION_S - 2 + generation) * 1_000),
+            group_type="consumer" if group == "consumer" else "classic",
+        )
+        for group in CASES
+        for generation in (1, 2)
+    ]
+    audits = [{name: row[name] for name in ("cluster_id", "group_id", "generation", "position", "observed_at")} for row in generations]
+    begun = open_rebalances(events)
+    rows = stuck_facts(begun, events, frame(spark, GENERATION_AUDITS.schema, audits), snapshots(spark, *generations)).collect()
+    assert len({row["group_id"] for row in rows}) == len(rows)
+    return {row["group_id"]: row.asDict() for row in rows}
+
+
+def test_rebalance_lasts_from_its_first_sign_to_the_last_one(spark: SparkSession) -> None:
+    found = facts(spark)
+    assert {group: (row["waited_ms"], row["poll_count"]) for group, row in found.items()} == {
+        group: ((until_s - since_s) * 1_000, poll_count) for group, (since_s, until_s, poll_count) in EXPECTED.items()
+    }
+    assert {(row["generation"], row["observed_at_ms"], row["rebalance_timeout_ms"]) for row in found.values()} == {(2, 100_000, 90_000)}
+    of_log, of_polls, of_both = found["twice without an assignment"], found["seen"], found["logged and seen"]
+    assert (of_log["reason"], of_log["state"], of_log["member_ids"]) == ("began at 110", None, ["a", "b", "d"])
+    assert (of_polls["reason"], of_polls["state"], of_polls["member_ids"]) == (None, "seen at 230", ["m230"])
+    assert (of_both["reason"], of_both["state"], of_both["member_ids"]) == ("began at 105", "seen at 230", ["m230"])
