@@ -14,6 +14,9 @@ MOST = 2**31 - 1
 MOST_DAYS = 36_500
 """A hundred years. More could lead to a time before the year 1, which does not exist."""
 
+DEFAULT_RETENTION_HOURS = 168
+"""Kafka's default of ``offsets.retention.minutes`` since 2.0."""
+
 MOST_PREDICTED = 10_000
 """The largest number of generations that a report predicts."""
 
@@ -52,9 +55,12 @@ class AuditSettings(_Settings):
 
     Attributes:
         max_look_delay_s: a lag is null if its metadata snapshot is later than the movement by more seconds. None: no limit.
+        offsets_retention_hours: how long brokers keep commits that nobody uses (``offsets.retention.minutes``). No capture has it, so it is
+            assumed.
     """
 
     max_look_delay_s: float | None = Field(default=None, ge=0, le=MOST)
+    offsets_retention_hours: int = Field(default=DEFAULT_RETENTION_HOURS, ge=1, le=24 * MOST_DAYS)
 
 
 class WorkerSettings(_Settings):

@@ -389,6 +389,9 @@ class CommitFactsRow(GenerationRow):
     member_count: int
     unsubscribed: list[dict[str, Any]] | None
     silent: list[dict[str, Any]] | None
+    stalled: list[dict[str, Any]] | None
+    expiring: list[dict[str, Any]] | None
+    retention_hours: int
     coordinator: dict[str, Any] | None
     target: dict[str, Any] | None
 

@@ -232,6 +232,21 @@ COMMIT_FACTS = StructType(
         StructField("unsubscribed", _structs(topic=STRING, is_recent=BOOLEAN)),
         StructField("silent", _structs(member_id=STRING, client_id=STRING, partition_count=INT, record_count=BIGINT)),
         StructField(
+            "stalled",
+            _structs(
+                member_id=STRING,
+                client_id=STRING,
+                partition_count=INT,
+                partitions=ArrayType(STRING),
+                record_count=BIGINT,
+                lag=BIGINT,
+                since_ms=BIGINT,
+                silent_ms=BIGINT,
+            ),
+        ),
+        StructField("expiring", _structs(topic=STRING, partition_count=INT, expires_at_ms=BIGINT)),
+        StructField("retention_hours", INT),
+        StructField(
             "coordinator",
             _struct(
                 broker=INT,

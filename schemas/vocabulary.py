@@ -201,6 +201,8 @@ class Rule(Word):
     HOT_MEMBER = "hot_member"
     COMMITS_UNSUBSCRIBED = "commits_unsubscribed"
     MEMBERS_NEVER_COMMIT = "members_never_commit"
+    MEMBER_STALLED = "member_stalled"
+    COMMITS_EXPIRE = "commits_expire"
     COORDINATOR_HOT = "coordinator_hot"
     NOT_RECONCILED = "not_reconciled"
     STUCK_REBALANCING = "stuck_rebalancing"

@@ -6,6 +6,7 @@ writes only what changed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame, Window
@@ -13,11 +14,15 @@ from pyspark.sql import functions as F
 
 from jobs.audit import resume_offsets as resumption
 from jobs.audit import udfs as audit_udfs
+from jobs.audit.expiring_commits import expiring_commits
 from jobs.audit.open_targets import is_open, longest_timeout_ms, open_targets, overdue_targets
+from jobs.audit.stalled_members import known_until, quiet_groups, stalled_members, stopped_partitions
 from jobs.context import RunContext
 from jobs.findings import COMMIT_RULES
 from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE, LEAST_GROWTH_MS
 from jobs.storage.changed_findings import replace_findings
+from jobs.storage.current_lag import newest_moments
+from schemas.config import DEFAULT_RETENTION_HOURS
 from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY, TOPIC_KEY
 from schemas.staging import COMMIT_FACTS, FOUND_ROWS
 from schemas.tables import (
@@ -29,7 +34,7 @@ from schemas.tables import (
     SUBSCRIPTION_SNAPSHOTS,
     TOPIC_SNAPSHOTS,
 )
-from schemas.vocabulary import Basis
+from schemas.vocabulary import Basis, GroupType
 from schemas.wire.keys import OFFSETS_TOPIC
 
 SOURCE_KEY = ("cluster_id", "source")
@@ -45,8 +50,9 @@ def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
     """Return the newest audited generation of each group.
 
     Rows: (cluster_id, group_id); position, generation, observed_at, source, member_count, has_subscriptions, ``subscribed`` (topics of all
-    members), offsets_partition, is_open and rebalance_timeout_ms (see ``open_targets``), and ``clients`` (structs of member_id and
-    client_id; an id may occur twice, as in the record).
+    members), offsets_partition, emptied_at (when an empty classic group became so; null of consumer-protocol groups), is_open and
+    rebalance_timeout_ms (see ``open_targets``), and ``clients`` (structs of member_id and client_id; an id may occur twice, as in the
+    record).
     """
     newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP_KEY).agg(F.max("position").alias("position"))
     return newest.join(snapshots, list(GENERATION_KEY)).select(
@@ -57,16 +63,23 @@ def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
         F.array_distinct(F.flatten(F.col("members.topics"))).alias("subscribed"),
         "offsets_partition",
         is_open().alias("is_open"),
+        F.when(F.col("group_type") == str(GroupType.CLASSIC), F.col("joined_at")).alias("emptied_at"),
         longest_timeout_ms().alias("rebalance_timeout_ms"),
         F.transform("members", lambda member: F.struct(member["member_id"], member["client_id"])).alias("clients"),
     )
 
 
 def last_commits(commits: DataFrame) -> DataFrame:
-    """Return the last offset commit of each partition of a group, or its deletion: ``is_deleted`` and ``commit_at``, the record's time."""
+    """Return the last offset commit of each partition of a group, or its deletion.
+
+    Rows: ``PARTITION_KEY``; is_deleted, commit_at (time of the record), committed_offset, committed_at, expires_at; of all commits
+    first_commit_at and commit_count.
+    """
     # Each column by itself: for the largest struct Spark would sort all commits.
-    last = {name: F.max_by(column, "position") for name, column in (("is_deleted", "is_deleted"), ("commit_at", "observed_at"))}
-    return commits.groupBy(*PARTITION_KEY).agg(*[value.alias(name) for name, value in last.items()])
+    columns = {name: name for name in ("is_deleted", "committed_offset", "committed_at", "expires_at")} | {"commit_at": "observed_at"}
+    last = [F.max_by(column, "position").alias(name) for name, column in columns.items()]
+    made = F.when(~F.col("is_deleted"), F.col("observed_at"))
+    return commits.groupBy(*PARTITION_KEY).agg(*last, F.min(made).alias("first_commit_at"), F.count(made).alias("commit_count"))
 
 
 def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
@@ -231,6 +244,8 @@ def commit_facts(
     looks: DataFrame,
     records: DataFrame,
     stage: resumption.Stage,
+    landed_until: Mapping[str, int] | None = None,
+    retention_hours: int = DEFAULT_RETENTION_HOURS,
 ) -> DataFrame:
     """Return the facts for the rules on commits: one row per group with a possible finding, of ``schemas.staging.COMMIT_FACTS``.
 
@@ -238,6 +253,8 @@ def commit_facts(
         commit_count: the number of commits.
         records: rows of ``group_records``; they are read only if there may be a finding on them.
         stage: keeps rows that are needed more than once.
+        landed_until: see ``runs.landed_until``.
+        retention_hours: how long brokers are taken to keep commits that nobody uses.
     """
     last = stage("newest_commits", last_commits(commits))
     parts = [unsubscribed_topics(generations, last), silent_members(generations, assignments, commits, last, looks, stage)]
@@ -247,10 +264,16 @@ def commit_facts(
         overdue = stage("overdue_targets", overdue_targets(generations, commits))
         if not overdue.isEmpty():
             parts.append(open_targets(overdue, records))
+    parts.append(expiring_commits(generations, last, newest_moments([generations, commits, looks]), retention_hours))
+    quiet = stage("quiet_groups", quiet_groups(generations, last, known_until(commits, looks, landed_until or {})))
+    if not quiet.isEmpty():
+        stopped = stage("stopped_partitions", stopped_partitions(quiet, generations, assignments, last))
+        parts.append(stalled_members(_with_growth(stopped, looks), looks, _client_ids(generations)))
     kinds = [name for part in parts for name in part.columns if name not in GROUP_KEY]
     together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts).groupBy(*GROUP_KEY)
     known = together.agg(*[F.first(name, ignorenulls=True).alias(name) for name in kinds])  # few groups have any
-    facts = generations.withColumn("observed_at_ms", F.unix_millis("observed_at")).join(known, list(GROUP_KEY))
+    times = {"observed_at_ms": F.unix_millis("observed_at"), "retention_hours": F.lit(retention_hours)}
+    facts = generations.withColumns(times).join(known, list(GROUP_KEY))
     absent = [F.lit(None).cast(COMMIT_FACTS[name].dataType).alias(name) for name in COMMIT_FACTS.names if name not in facts.columns]
     return facts.select("*", *absent).select(*COMMIT_FACTS.names)
 
@@ -264,7 +287,8 @@ def refresh(context: RunContext) -> None:
     audits, snapshots, assignments, commits, looks, records = (warehouse.read(spec.name) for spec in tables)
     generations = warehouse.materialize("newest_generations", newest_generations(audits, snapshots))
     commit_count = warehouse.count(OFFSET_SNAPSHOTS.name)
-    facts = commit_facts(generations, assignments, commits, commit_count, looks, records, warehouse.materialize)
+    state = (context.state.landed_until, context.settings.audit.offsets_retention_hours)
+    facts = commit_facts(generations, assignments, commits, commit_count, looks, records, warehouse.materialize, *state)
     found = context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_commits, FOUND_ROWS))
     stored = None
     if context.before.written.get(FINDINGS.name):

@@ -26,7 +26,7 @@ from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
 from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS, Around, FoundCause, LoggedEvent, around_of, explain, merged, recorded_causes
 from jobs.audit.open_targets import read_target
 from jobs.findings import COMMIT_RULES, LOAD_RULES, LOOK_RULES, RULES, STUCK_RULES, Finding, GroupHistory, find, gather_facts
-from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
+from jobs.findings.commits import BusyCoordinator, CommitFacts, ExpiringTopic, SilentMember, StalledMember, UnsubscribedTopic
 from jobs.findings.loads import LoadFacts
 from jobs.findings.looks import GrownTopic, GrowthFacts
 from jobs.findings.stuck import StuckFacts
@@ -238,6 +238,9 @@ def _commit_findings(row: CommitFactsRow) -> Iterator[FoundRow]:
         [SilentMember(**member) for member in row["silent"] or ()],
         None if row["coordinator"] is None else BusyCoordinator(**row["coordinator"]),
         read_target(row),
+        [StalledMember(**member) for member in row["stalled"] or ()],
+        [ExpiringTopic(**topic) for topic in row["expiring"] or ()],
+        row["retention_hours"],
     )
     return _finding_rows(row, find(facts, COMMIT_RULES))
 

@@ -42,7 +42,14 @@ RULES = (
 LOAD_RULES = (loads.hot_partition, loads.hot_member)
 """Rules on the records that come into the partitions of a generation, by the metadata snapshots around it."""
 
-COMMIT_RULES = (commits.unsubscribed_commits, commits.silent_members, commits.busy_coordinator, commits.unreached_target)
+COMMIT_RULES = (
+    commits.unsubscribed_commits,
+    commits.silent_members,
+    commits.stalled_members,
+    commits.expiring_commits,
+    commits.busy_coordinator,
+    commits.unreached_target,
+)
 """Rules on the newest generation of a group and all commits that have landed."""
 
 LOOK_RULES = (looks.grown_topics,)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.findings.rule import Found, counted, duration, figures, listed, part_of, rule
+from jobs.findings.rule import Found, counted, duration, figures, listed, part_of, rule, text_of
 from schemas.vocabulary import Rule, Severity
 
 LEAST_GROWTH_MS = 60_000
@@ -48,6 +48,37 @@ class SilentMember:
     client_id: str | None
     partition_count: int
     record_count: int
+
+
+@dataclass(frozen=True)
+class StalledMember:
+    """A member of whose partitions no commit came for too long, although there were commits before and records came in.
+
+    Attributes:
+        partitions: the first few, as ``topic-number``.
+        record_count: records that came in since then, early enough to be committed.
+        lag: records after the last commits, in the newest metadata snapshot; None if it is not known.
+        since_ms: time of the last commit, or of the generation if that is later.
+        silent_ms: from there until the commits of the group are no longer known.
+    """
+
+    member_id: str
+    client_id: str | None
+    partition_count: int
+    partitions: Sequence[str]
+    record_count: int
+    lag: int | None
+    since_ms: int
+    silent_ms: int
+
+
+@dataclass(frozen=True)
+class ExpiringTopic:
+    """A topic whose commits nobody uses, and the time at which the first of them expires."""
+
+    topic: str
+    partition_count: int
+    expires_at_ms: int
 
 
 @dataclass(frozen=True)
@@ -107,6 +138,9 @@ class CommitFacts:
     silent: Sequence[SilentMember] = ()
     coordinator: BusyCoordinator | None = None
     target: OpenTarget | None = None
+    stalled: Sequence[StalledMember] = ()
+    expiring: Sequence[ExpiringTopic] = ()
+    retention_hours: int = 168
 
 
 @rule(
@@ -203,6 +237,83 @@ def silent_members(facts: CommitFacts) -> Found | None:
             record_count=record_count,
             members=names,
             client_ids=sorted({one.client_id for one in facts.silent if one.client_id is not None}),
+        ),
+    )
+
+
+@rule(
+    Rule.MEMBER_STALLED,
+    Severity.WARNING,
+    "Members have stopped to commit",
+    when=(
+        "The group has committed offsets of a member's partitions before, and no commit of any of them came for longer than the rebalance "
+        "timeout and five mean intervals between commits. Two metadata snapshots since then show that records came in, and nobody "
+        "committed for as long after the second one. Only the time counts up to which all commits are known. It ends with the last commit "
+        "in the same partition of `__consumer_offsets`, or with a later metadata snapshot whose end of that partition has landed."
+    ),
+    advice=(
+        "The member sends heartbeats and processes nothing. Take a thread dump of that consumer: its poll loop waits for a lock, a "
+        "connection or a retry without an end, or its partitions are paused. Restart it, then set a timeout for what it waited for. If it "
+        "does process, look for commits that fail in its log."
+    ),
+)
+def stalled_members(facts: CommitFacts) -> Found | None:
+    """Return the members that have stopped to commit."""
+    if not facts.stalled:
+        return None
+    members = sorted(facts.stalled, key=lambda one: (one.since_ms, one.member_id))
+    names = [one.member_id for one in members]
+    partition_count = sum(one.partition_count for one in members)
+    record_count = sum(one.record_count for one in members)
+    lags = [one.lag for one in members if one.lag is not None]
+    waiting = f"; {counted(sum(lags), 'record')} wait now" if lags else ""
+    return Found(
+        f"{part_of(len(names), facts.member_count, 'member', 'has', 'have')} not committed since {text_of(members[0].since_ms)}, for "
+        f"{duration(members[0].silent_ms)}, while {counted(record_count, 'record')} came into {counted(partition_count, 'partition')}: "
+        f"{listed(names)}{waiting}",
+        figures(
+            stalled_member_count=len(names),
+            member_count=facts.member_count,
+            members=names,
+            client_ids=sorted({one.client_id for one in members if one.client_id is not None}),
+            partition_count=partition_count,
+            partitions=[partition for one in members for partition in one.partitions],
+            record_count=record_count,
+            since=text_of(members[0].since_ms),
+            seconds=round(members[0].silent_ms / 1000),
+        )
+        | (figures(lag=sum(lags)) if lags else {}),
+    )
+
+
+@rule(
+    Rule.COMMITS_EXPIRE,
+    Severity.WARNING,
+    "Commits expire within a day",
+    when=(
+        "The group is empty, or has commits for a topic to which no member subscribes, and brokers delete these commits within 24 hours of "
+        "the newest moment that has landed from the cluster. That is `audit.offsets_retention_hours` after a classic group became empty, "
+        "else after the last commit. This retention is assumed: no capture has the broker's `offsets.retention.minutes`."
+    ),
+    advice=(
+        "After that the group begins where auto.offset.reset says: records are skipped or read again. If it is going to be used, start a "
+        "consumer of it, or save its offsets with kafka-consumer-groups --reset-offsets --to-current --export. If it is not, ignore this. "
+        "Set audit.offsets_retention_hours to the retention of your brokers."
+    ),
+)
+def expiring_commits(facts: CommitFacts) -> Found | None:
+    """Return the topics whose commits expire soon."""
+    if not facts.expiring:
+        return None
+    names = [one.topic for one in facts.expiring]
+    count = sum(one.partition_count for one in facts.expiring)
+    first = text_of(min(one.expires_at_ms for one in facts.expiring))
+    why = "the group is empty" if facts.member_count == 0 else "no member subscribes to their topics"
+    return Found(
+        f"The commits of {counted(count, 'partition')} of {listed(names)} expire from {first} on, if brokers keep them for "
+        f"{counted(facts.retention_hours, 'hour')}: {why}",
+        figures(
+            partition_count=count, topic_count=len(names), topics=names, expires_at=first, assumed_retention_hours=facts.retention_hours
         ),
     )
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 
 from jobs.findings.ownership import LOOK_FOR_THEM, LOOK_FOR_THEM_BY_BROKERS
-from jobs.findings.rule import Found, counted, figures, listed, rule
+from jobs.findings.rule import Found, counted, figures, listed, rule, text_of
 from schemas.vocabulary import Rule, Severity
 
 SEEN_AT = "seen_at"
@@ -68,13 +67,9 @@ def grown_topics(facts: GrowthFacts) -> Found | None:
     is_over = facts.known_until_ms is not None and until_ms - seen_at_ms >= LEADERS_LOOK_MS
     return Found(
         f"Nobody was given {counted(len(partitions), 'partition')} that the group's topics have got since its newest generation: "
-        f"{listed(partitions)}. The metadata snapshot of {_text(seen_at_ms)} is the first to show "
+        f"{listed(partitions)}. The metadata snapshot of {text_of(seen_at_ms)} is the first to show "
         + ("it" if len(partitions) == 1 else "them" if len({one.seen_at_ms for one in facts.grown}) == 1 else "some of them"),
-        figures(left_out_count=len(partitions), partitions=partitions) | {SEEN_AT: _text(seen_at_ms)},
+        figures(left_out_count=len(partitions), partitions=partitions) | {SEEN_AT: text_of(seen_at_ms)},
         Severity.CRITICAL if is_over else None,
         LOOK_FOR_THEM_BY_BROKERS if facts.is_consumer_protocol else LOOK_FOR_THEM,
     )
-
-
-def _text(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

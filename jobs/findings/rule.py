@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Generic, TypeVar
 
 from schemas.vocabulary import Rule, Severity
@@ -107,6 +108,15 @@ def duration(milliseconds: int) -> str:
     """
     seconds = round(milliseconds / 1000)
     return f"{seconds} s" if seconds < 600 else f"{round(seconds / 60)} minutes" if seconds < 7_200 else f"{seconds / 3600:.1f} hours"
+
+
+def text_of(at_ms: int) -> str:
+    """Return Unix milliseconds as a UTC time to the second.
+
+    >>> text_of(1_700_000_000_000)
+    '2023-11-14T22:13:20Z'
+    """
+    return datetime.fromtimestamp(at_ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def figures(**values: str | int | Sequence[str]) -> dict[str, str]:

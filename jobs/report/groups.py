@@ -51,7 +51,7 @@ _WEIGHTS = ("lag_imbalance_ratio", "throughput_imbalance_ratio", "rack_match_rat
 
 STUCK_RULES = (Rule.NOT_RECONCILED,)
 """Rules of a rebalance that does not end."""
-SILENT_RULES = (Rule.MEMBERS_NEVER_COMMIT,)
+SILENT_RULES = (Rule.MEMBER_STALLED, Rule.MEMBERS_NEVER_COMMIT)
 """Rules of members that have partitions and do not commit."""
 
 MOST_DRAWN = 3

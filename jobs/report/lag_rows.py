@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.storage.current_lag import current_lag
+from jobs.storage.current_lag import MOMENTS, current_lag, newest_moments
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.keys import GROUP_KEY
-from schemas.tables import ASSIGNMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import Basis
-
-MOMENTS = (SUBSCRIPTION_SNAPSHOTS.name, OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name)
-"""The tables of whose rows the newest is *now*. Lines of logs have the clocks of brokers, and do not count."""
 
 
 def largest_lags(lags: DataFrame, limit: int) -> DataFrame:
@@ -43,12 +39,6 @@ def largest_lags(lags: DataFrame, limit: int) -> DataFrame:
         .withColumns({f"{name}_ms": F.unix_millis(f"{name}_at") for name in ("committed", "looked")})
         .drop("rank", "committed_at", "looked_at")
     )
-
-
-def newest_moments(tables: Iterable[DataFrame]) -> DataFrame:
-    """Return the newest moment of each cluster in rows with cluster_id and observed_at: (cluster_id), newest_at_ms."""
-    moments = [rows.groupBy("cluster_id").agg(F.max(F.unix_millis("observed_at")).alias("newest_at_ms")) for rows in tables]
-    return reduce(DataFrame.unionByName, moments).groupBy("cluster_id").agg(F.max("newest_at_ms").alias("newest_at_ms"))
 
 
 def collect_lags(warehouse: Warehouse, groups: Sequence[Mapping[str, Any]], limit: int) -> list[dict[str, Any]]:

@@ -5,13 +5,19 @@ Nothing of it is stored. It changes with every commit and every metadata snapsho
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.storage.hashed_keys import join_hashed
 from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY, TOPIC_KEY
-from schemas.tables import CURRENT_LAG
+from schemas.tables import CURRENT_LAG, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import MOST_LAG, Basis
+
+MOMENTS = (SUBSCRIPTION_SNAPSHOTS.name, OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name)
+"""The tables of whose rows the newest is *now*. Lines of logs have the clocks of brokers, and do not count."""
 
 
 def newest_commits(commits: DataFrame) -> DataFrame:
@@ -91,3 +97,9 @@ def current_lag(commits: DataFrame, looks: DataFrame, held: DataFrame) -> DataFr
         }
     )
     return known.withColumn("lag", waiting_records(F.col("committed_offset"), F.col("end_offset"))).select(*CURRENT_LAG.schema.names)
+
+
+def newest_moments(tables: Iterable[DataFrame]) -> DataFrame:
+    """Return the newest moment of each cluster in rows with cluster_id and observed_at: (cluster_id), newest_at_ms."""
+    moments = [rows.groupBy("cluster_id").agg(F.max(F.unix_millis("observed_at")).alias("newest_at_ms")) for rows in tables]
+    return reduce(DataFrame.unionByName, moments).groupBy("cluster_id").agg(F.max("newest_at_ms").alias("newest_at_ms"))

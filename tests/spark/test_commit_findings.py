@@ -98,6 +98,33 @@ def of_members(a: tuple[int, int] | None = (1, 1), b: tuple[int, int] | None = (
     return [{**common, "type": one.key[1], "key": one.key, "value": one.value, "offset": one.offset} for one in log.records]
 
 
+def timed(name: str, timeout_ms: int = 5 * MINUTE, **assigned: list[int]) -> Row:
+    """Return a member with a rebalance timeout and these partitions."""
+    return member_row(name, assigned=entries(**assigned), client_id="app", rebalance_timeout_ms=timeout_ms)
+
+
+def one_timed(timeout_ms: int = 5 * MINUTE) -> Row:
+    return snapshot_row("g", 1, timed("m", timeout_ms, t=[0, 1]), offsets_partition=0)
+
+
+def read_to(end: int, minute: int = 30) -> Row:
+    """Return a metadata snapshot in which the log of the groups' records ends there; ``LANDED`` has 9 records of it."""
+    partitions = [{"partition": 0, "end_offset": end}]
+    return {**look_row("__consumer_offsets", MADE + minute * MINUTE, []), "partitions": partitions}
+
+
+def emptied(**changes: Any) -> Row:
+    return snapshot_row("g", 1, **{"group_type": "classic", "joined_at": moment(500), **changes})
+
+
+LANDED = 9
+BEFORE = [commit("t", 0, MADE + minute * MINUTE) for minute in range(1, 11)]
+"""A commit a minute, for ten minutes."""
+MORE = [commit("t", 0, MADE + minute * MINUTE) for minute in range(11, 41)]
+LATER = commit("x", 0, MADE + 40 * MINUTE, group_id="other")
+COMES_IN = [look(MADE + 11 * MINUTE, 7, 0), look(MADE + 20 * MINUTE, 12, 0)]
+HOUR, DAY, WEEK = 60 * MINUTE, 1_440 * MINUTE, 7 * 1_440 * MINUTE
+
 RECORDS: dict[str, list[Row]] = {
     "waits for one": of_members(),
     "both wait": of_members(b=(1, 0)),
@@ -171,6 +198,35 @@ CASES: dict[str, Case] = {
     "another topic of the name": ([one_member()], [LATE], [GROWS[0], {**GROWS[1], "topic_id": "other"}]),
     "no look": ([one_member()], [LATE], []),
     "one look": ([one_member()], [LATE], GROWS[:1]),
+    # Members that have stopped to commit.
+    "stopped": ([one_timed()], [*BEFORE, LATER], COMES_IN),
+    "stopped, and the log is read to its end": ([one_timed()], BEFORE, [*COMES_IN, read_to(7), read_to(9, 41)]),
+    "stopped, one of two": (
+        [snapshot_row("g", 1, timed("a", t=[0]), timed("b", t=[1]))],
+        [*BEFORE, *(commit("t", 1, MADE + minute * MINUTE) for minute in range(1, 41))],
+        COMES_IN,
+    ),
+    "its other partition is committed": ([one_timed()], [*BEFORE, *(commit("t", 1, row["position"] + MINUTE) for row in MORE)], COMES_IN),
+    "within the timeout": ([one_timed(timeout_ms=40 * MINUTE)], [*BEFORE, LATER], COMES_IN),
+    "within its intervals": ([one_timed()], [commit("t", 0, MADE), commit("t", 0, MADE + 9 * MINUTE), LATER], COMES_IN),
+    "nothing came in since": ([one_timed()], [*BEFORE, LATER], [look(MADE + 11 * MINUTE, 9, 0), look(MADE + 20 * MINUTE, 9, 0)]),
+    "it came in too late": ([one_timed()], [*BEFORE, LATER], [COMES_IN[0], look(MADE + 36 * MINUTE, 9, 0)]),
+    "its commits are known no longer": ([one_timed()], BEFORE, [*COMES_IN, read_to(10)]),
+    "another log was read further": ([one_timed()], [*BEFORE, {**LATER, "offsets_partition": 1}], COMES_IN),
+    "the group is empty": ([snapshot_row("g", 1)], [*BEFORE, LATER], COMES_IN),
+    "it has one commit": ([one_timed()], [BEFORE[0], LATER], COMES_IN),
+    # Commits that expire within a day.
+    "expire soon": ([emptied()], [commit("t", number, 500, committed_at=moment(500)) for number in (0, 1)], [look(WEEK - 23 * HOUR, 1)]),
+    "expire soon, not subscribed": (
+        [one_member()],
+        [commit(name, 0, 500 + number, committed_at=moment(number * HOUR)) for number, name in enumerate(("t", "old"))],
+        [look(WEEK - 23 * HOUR, 1)],
+    ),
+    "expire in more than a day": ([emptied()], [commit("t", 0, 500, committed_at=moment(500))], [look(WEEK - 25 * HOUR, 1)]),
+    "should have expired": ([emptied()], [commit("t", 0, 500, committed_at=moment(500))], [look(WEEK + HOUR, 1)]),
+    "became empty later": ([emptied(joined_at=moment(20 * DAY))], [commit("t", 0, 500, committed_at=moment(500))], [look(WEEK - HOUR, 1)]),
+    "their time is not known": ([emptied()], [commit("t", 0, 500)], [look(WEEK - HOUR, 1)]),
+    "in use": ([one_member()], [commit("t", 0, 500, committed_at=moment(500))], [look(WEEK - HOUR, 1)]),
     # A broker that takes most of the offset records.
     "uneven": (groups("a", "b", "c", "d"), UNEVEN, [led_by(1, 2, 1, 3)]),
     "at a group that is known": (groups("a"), [*many(60_000, "unknown", 0), *many(1, "a", 0)], [led_by(1, 2)]),
@@ -189,6 +245,7 @@ TELLING = (
     *("at a group that is known", "just enough", "offsets that no log reaches", "a member that is there twice"),
     *("as many without commits as it has", "one partition told twice"),
     *("waits for one", "both wait", "it has written nothing"),
+    *("stopped", "stopped, and the log is read to its end", "stopped, one of two", "expire soon", "expire soon, not subscribed"),
 )
 
 
@@ -217,6 +274,7 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
         looks(spark, *of_all(2)),
         frame(spark, GROUP_RECORDS.schema, [{**row, "cluster_id": name} for name, records in RECORDS.items() for row in records]),
         unstaged,
+        {f"{name} 0": LANDED for name in CASES},
     )
     by_case = defaultdict(list)
     for row in facts.mapInArrow(find_in_commits, FOUND_ROWS).collect():
@@ -298,6 +356,33 @@ def test_member_that_does_not_reach_its_target_is_a_warning(found: dict[str, lis
     assert (row["evidence"]["members"], row["evidence"]["blocking_members"]) == ("a, b", "a")
     (row,) = found["it has written nothing"]
     assert row["message"].endswith("the longest rebalance timeout is 60 s: a")
+
+
+def test_member_that_has_stopped_to_commit_is_a_warning(found: dict[str, list[Row]]) -> None:
+    (row,) = found["stopped"]
+    assert (row["rule_id"], row["severity"]) == ("member_stalled", "warning")
+    assert row["evidence"] == {
+        "stalled_member_count": "1", "member_count": "1", "members": "m", "client_ids": "app", "partition_count": "2",
+        "partitions": "t-0, t-1", "record_count": "5", "since": "1970-01-01T00:10:01Z", "seconds": "1800", "lag": "7",
+    }  # fmt: skip
+    (row,) = found["stopped, one of two"]
+    assert (row["evidence"]["members"], row["evidence"]["member_count"]) == ("a", "2")
+
+
+def test_silence_is_known_without_commits_of_others_if_the_log_is_read_to_its_end(found: dict[str, list[Row]]) -> None:
+    (row,) = found["stopped, and the log is read to its end"]
+    assert row["evidence"]["seconds"] == str(31 * 60)
+
+
+def test_commits_that_expire_within_a_day_are_a_warning(found: dict[str, list[Row]]) -> None:
+    (row,) = found["expire soon"]
+    assert (row["rule_id"], row["severity"]) == ("commits_expire", "warning")
+    assert row["evidence"] == {
+        "partition_count": "2", "topic_count": "1", "topics": "t", "expires_at": "1970-01-08T00:00:00Z", "assumed_retention_hours": "168",
+    }  # fmt: skip
+    soon, stray = sorted(found["expire soon, not subscribed"], key=lambda row: row["rule_id"])
+    assert (soon["evidence"]["topics"], stray["rule_id"]) == ("old", "commits_unsubscribed")
+    assert soon["evidence"]["expires_at"] == "1970-01-08T01:00:00Z"
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in TELLING])

@@ -7,8 +7,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.report.lag_rows import largest_lags, newest_moments
-from jobs.storage.current_lag import current_lag, newest_assignments
+from jobs.report.lag_rows import largest_lags
+from jobs.storage.current_lag import current_lag, newest_assignments, newest_moments
 from schemas.tables import ASSIGNMENTS, CURRENT_LAG, GENERATION_AUDITS, OFFSET_SNAPSHOTS
 from schemas.vocabulary import MOST_LAG
 from tests.builders.frames import entries, frame, look_row, looks, moment

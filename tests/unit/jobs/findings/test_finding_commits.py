@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from jobs.findings import COMMIT_RULES, find
-from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BusyCoordinator, CommitFacts, OpenTarget, WaitingMember
+from jobs.findings.commits import (
+    BUSY_RECORDS_PER_SECOND,
+    BusyCoordinator,
+    CommitFacts,
+    ExpiringTopic,
+    OpenTarget,
+    StalledMember,
+    WaitingMember,
+)
 
 LARGE_GROUP_RECORDS = 250 / 5
 """A second, of a group of 250 partitions whose clients commit by themselves every five seconds."""
@@ -49,3 +57,37 @@ def test_unreached_target_names_who_has_not_given_up_partitions() -> None:
         "waiting_member_count": "2", "member_count": "3", "seconds": "7200", "rebalance_timeout_ms": "300000", "members": "a, b",
         "blocking_members": "b",
     }  # fmt: skip
+
+
+def test_stalled_members_are_named_the_longest_silent_first_with_their_lag() -> None:
+    late = StalledMember("a", "app", 1, ["t-0"], 20, None, 1_700_000_600_000, 3_000_000)
+    early = StalledMember("b", None, 2, ["t-1", "t-2"], 100, 130, 1_700_000_000_000, 3_600_000)
+    (finding,) = find(CommitFacts(3, stalled=[late, early]), COMMIT_RULES)
+    assert (finding.rule_id, finding.severity) == ("member_stalled", "warning")
+    assert finding.message == (
+        "2 of 3 members have not committed since 2023-11-14T22:13:20Z, for 60 minutes, while 120 records came into 3 partitions: b, a; "
+        "130 records wait now"
+    )
+    assert finding.evidence == {
+        "stalled_member_count": "2", "member_count": "3", "members": "b, a", "client_ids": "app", "partition_count": "3",
+        "partitions": "t-1, t-2, t-0", "record_count": "120", "since": "2023-11-14T22:13:20Z", "seconds": "3600", "lag": "130",
+    }  # fmt: skip
+
+
+def test_lag_that_is_not_known_is_not_said() -> None:
+    (finding,) = find(CommitFacts(1, stalled=[StalledMember("a", None, 1, ["t-0"], 20, None, 0, 3_000_000)]), COMMIT_RULES)
+    assert "lag" not in finding.evidence and finding.message.endswith("1 partition: a")
+
+
+def test_expiring_commits_say_when_the_first_expires_and_what_is_assumed() -> None:
+    topics = [ExpiringTopic("t", 2, 1_700_000_600_000), ExpiringTopic("u", 1, 1_700_000_000_000)]
+    (finding,) = find(CommitFacts(0, expiring=topics, retention_hours=48), COMMIT_RULES)
+    assert (finding.rule_id, finding.severity) == ("commits_expire", "warning")
+    assert finding.message == (
+        "The commits of 3 partitions of t, u expire from 2023-11-14T22:13:20Z on, if brokers keep them for 48 hours: the group is empty"
+    )
+    assert finding.evidence == {
+        "partition_count": "3", "topic_count": "2", "topics": "t, u", "expires_at": "2023-11-14T22:13:20Z", "assumed_retention_hours": "48",
+    }  # fmt: skip
+    (finding,) = find(CommitFacts(1, expiring=topics), COMMIT_RULES)
+    assert finding.message.endswith("no member subscribes to their topics")
