@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from schemas.tables import OPTIONAL_TABLES, TABLES, TableSpec
+from schemas.tables import COMPUTED_TABLES, OPTIONAL_TABLES, TABLES, TableSpec
 
 GLOSSARY = Path(__file__).parents[1] / "docs" / "glossary.md"
 
@@ -32,7 +32,7 @@ The first use of each is a link.
 
 def to_markdown() -> str:
     """Return the page on all tables."""
-    page = "\n".join([HEAD, *(_section(spec) for spec in (*TABLES.values(), *OPTIONAL_TABLES.values()))])
+    page = "\n".join([HEAD, *(_section(spec) for spec in (*TABLES.values(), *OPTIONAL_TABLES.values(), *COMPUTED_TABLES.values()))])
     return link_terms(page, glossary_links(GLOSSARY.read_text(encoding="utf-8")))
 
 

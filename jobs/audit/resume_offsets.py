@@ -16,10 +16,11 @@ from pyspark.sql import functions as F
 
 from jobs.audit.new_commits import NewCommits, affected_rows, earlier_rows, has_no_places
 from jobs.context import RunContext
+from jobs.storage.current_lag import waiting_records
 from jobs.storage.hashed_keys import hashed, join_hashed
 from schemas.keys import GROUP_KEY, PARTITION_KEY, TOPIC_KEY
 from schemas.tables import MOVEMENTS
-from schemas.vocabulary import MOST_LAG, ResumeOutcome
+from schemas.vocabulary import ResumeOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -134,9 +135,7 @@ def _resume_columns(max_look_delay_s: float | None) -> dict[str, Column]:
         .when(begin.isNotNull(), str(ResumeOutcome.COMMITTED))
         .otherwise(str(ResumeOutcome.UNKNOWN))
     )
-    waiting = F.coalesce(F.try_subtract(end, committed), F.when(committed < 0, F.lit(MOST_LAG)))  # greatest ignores a null
-    lag = F.when(committed.isNotNull() & end.isNotNull(), F.greatest(waiting, F.lit(0).cast("bigint")))
-    known, delay_ms, is_bound = _end_offset_columns(end, lag, max_look_delay_s)
+    known, delay_ms, is_bound = _end_offset_columns(end, waiting_records(committed, end), max_look_delay_s)
     values = (committed, begin, end, outcome, known, _committed("committed_at"), delay_ms, is_bound)
     return dict(zip(RESUME_COLUMNS, values, strict=True))
 

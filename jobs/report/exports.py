@@ -1,6 +1,6 @@
-"""The files of the report for other programs: findings and audits as CSV and JSON, figures for Prometheus.
+"""The files of the report for other programs: findings, audits and the lag of now as CSV and JSON, figures for Prometheus.
 
-Reads: findings, generation_audits.
+Reads: findings, generation_audits; for the lag offset_snapshots, topic_snapshots and assignments.
 Writes: files; no table. The driver reads rows one by one, in the order of their key, so tables can have any size.
 """
 
@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
@@ -18,17 +19,27 @@ from jobs.report.prometheus import clock_lines, to_prometheus
 from jobs.report.row_text import to_csv, to_json
 from jobs.report.view import ReportRows
 from jobs.runtime.output_files import PROMETHEUS_FILE, export_names, write_output
+from jobs.storage.current_lag import current_lag, newest_assignments
 from jobs.storage.table_shape import with_former_columns
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ExportFormat
-from schemas.tables import TABLES, TableSpec
+from schemas.tables import (
+    ASSIGNMENTS,
+    COMPUTED_TABLES,
+    CURRENT_LAG,
+    GENERATION_AUDITS,
+    OFFSET_SNAPSHOTS,
+    TABLES,
+    TOPIC_SNAPSHOTS,
+    TableSpec,
+)
 
 _WRITERS = {".csv": to_csv, ".json": to_json}
 _CONTROL = ("run_sequence", "observed_month")  # of the warehouse, not of a reader
 
 
 def write_exports(warehouse: Warehouse, formats: tuple[ExportFormat, ...], folder: Path, rows: ReportRows, as_of: datetime) -> list[Path]:
-    """Return the files written: ``findings`` and ``generation_audits`` by format, and ``PROMETHEUS_FILE``.
+    """Return the files written: tables of ``EXPORTED_KEYS`` by format, and ``PROMETHEUS_FILE``.
 
     Args:
         rows: the rows of the page; Prometheus gets their figures.
@@ -56,9 +67,10 @@ def set_clock(path: Path, as_of: datetime) -> None:
 
 def _table(warehouse: Warehouse, path: Path) -> Iterator[str]:
     """Return the table that the file's name gives, as text in the format that the name gives."""
-    spec = TABLES[path.stem]
+    spec = {**TABLES, **COMPUTED_TABLES}[path.stem]
+    rows = read_current_lag(warehouse) if spec is CURRENT_LAG else with_former_columns(warehouse.read(spec.name), spec)
     columns = exported_columns(spec)
-    return _WRITERS[path.suffix](columns, _rows(warehouse, spec, columns))
+    return _WRITERS[path.suffix](columns, _rows(rows, spec, columns))
 
 
 def exported_columns(spec: TableSpec) -> list[str]:
@@ -66,13 +78,19 @@ def exported_columns(spec: TableSpec) -> list[str]:
     return [column for column in spec.stored_schema.names if column not in _CONTROL]
 
 
-def _rows(warehouse: Warehouse, spec: TableSpec, columns: list[str]) -> Iterator[dict[str, Any]]:
+def read_current_lag(warehouse: Warehouse) -> DataFrame:
+    """Return the lag of now of all groups: rows of schemas.tables.CURRENT_LAG."""
+    tables = (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS, ASSIGNMENTS, GENERATION_AUDITS)
+    commits, looks, assignments, audits = (warehouse.read(spec.name) for spec in tables)
+    return current_lag(commits, looks, newest_assignments(assignments, audits))
+
+
+def _rows(rows: DataFrame, spec: TableSpec, columns: list[str]) -> Iterator[dict[str, Any]]:
     """Yield a table's rows in the order of its key; times are ISO 8601 in UTC, since collected ones would be in the driver's time zone."""
     pattern = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
     shown = [
         F.date_format(name, pattern).alias(name) if isinstance(spec.stored_schema[name].dataType, TimestampType) else F.col(name)
         for name in columns
     ]
-    rows = with_former_columns(warehouse.read(spec.name), spec)
     for row in rows.orderBy(*spec.key).select(*shown).toLocalIterator():
         yield row.asDict(recursive=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import overload
 
 from jobs.pages.figures import (
@@ -22,6 +22,7 @@ from jobs.pages.figures import (
 from jobs.pages.generation_words import special, what_changed
 from jobs.report.exchange import draw_exchange
 from jobs.report.heat_map import lay_out
+from jobs.report.lag_lines import lag_lines, total_lag
 from jobs.report.measures import OF_GENERATION, ONLY_UNBROKEN, WHY
 from jobs.report.member_names import name_members
 from jobs.report.needs import could_be, needs_words
@@ -39,13 +40,18 @@ from jobs.report.view import (
     ReportRows,
     Row,
 )
-from schemas.vocabulary import Basis, Severity
+from schemas.vocabulary import Basis, Rule, Severity
 
 _CHANGES = ("revoked_count", "reassigned_count", "gained_count", "lost_count", "orphaned_count")
 """Audit columns that together count the partitions that changed owner; those handed over are gained ones."""
 
 _WEIGHTS = ("lag_imbalance_ratio", "throughput_imbalance_ratio", "rack_match_ratio")
 """Further columns of the last settled generation that the head of a group's details shows."""
+
+STUCK_RULES = (Rule.NOT_RECONCILED,)
+"""Rules of a rebalance that does not end."""
+SILENT_RULES = (Rule.MEMBERS_NEVER_COMMIT,)
+"""Rules of members that have partitions and do not commit."""
 
 MOST_DRAWN = 3
 """Generations of a group whose movements are drawn: the newest in which something moved."""
@@ -102,6 +108,7 @@ class GroupLines(Sequence[GroupLine]):
             movements=_sum(row, "movement_count"),
             imbalance=ratio(row["imbalance_ratio"], WHY["imbalance_ratio"]),
             could_be=ratio(could_be(row["imbalance_ratio"], row["better_gain"]), WHY["imbalance_ratio"]),
+            lag_now=count(row["lag_now"], "not known, or the group has no details"),
             members=count(row["member_count"], WHY["member_count"]),
             generations=count(row["generation_count"]),
             last_at=moment(from_ms(row["last_at_ms"])),
@@ -169,7 +176,8 @@ def add_settled(groups: Iterable[Row], tallies: Iterable[Row]) -> list[Row]:
 def group_views(rows: ReportRows, lines: Iterable[GroupLine], findings: Iterable[FindingView]) -> tuple[GroupView, ...]:
     """Return the groups of ``rows.detailed`` with everything that sections show, in the order of ``lines``, the lines of these groups."""
     detailed = {group_key(row): row for row in rows.detailed}
-    tallies, holdings, flows, members = (_by_group(part) for part in (rows.tallies, rows.holdings, rows.flows, rows.members))
+    parts = (rows.tallies, rows.holdings, rows.flows, rows.lags, rows.members)
+    tallies, holdings, flows, lags, members = map(_by_group, parts)
     found: dict[GroupKey, list[FindingView]] = {}
     for finding in findings:
         found.setdefault((finding.cluster_id, finding.group_id), []).append(finding)
@@ -180,7 +188,8 @@ def group_views(rows: ReportRows, lines: Iterable[GroupLine], findings: Iterable
             tallies.get(key, []),
             holdings.get(key, []),
             flows.get(key, []),
-            _member_names(holdings.get(key, []), flows.get(key, []), members.get(key, [])),
+            lags.get(key, []),
+            _member_names(holdings.get(key, []), flows.get(key, []), lags.get(key, []), members.get(key, [])),
             tuple(sorted(found.get(key, ()), key=lambda finding: not finding.is_current)),
         )
         for line in lines
@@ -194,6 +203,7 @@ def _group_view(
     tallies: Sequence[Row],
     holdings: Sequence[Row],
     flows: Sequence[Row],
+    lags: Sequence[Row],
     names: Mapping[str, str],
     findings: tuple[FindingView, ...],
 ) -> GroupView:
@@ -213,13 +223,24 @@ def _group_view(
         heat=lay_out(holdings, row["partitions_per_member_mean"], names),
         strategies=compare(tallies, GROUP_COLUMNS, own=row["strategy"]),
         findings=findings,
+        lag_now=total_lag(lags),
+        lag_now_at=moment(from_ms(lags[0]["newest_at_ms"])) if lags else EN_DASH,
+        lag_partitions=count(lags[0]["row_total"] if lags else 0),
+        lags=lag_lines(lags, names),
+        stuck_now=_current(findings, STUCK_RULES),
+        silent_now=_current(findings, SILENT_RULES),
     )
 
 
-def _member_names(holdings: Sequence[Row], flows: Sequence[Row], members: Sequence[Row]) -> dict[str, str]:
+def _member_names(holdings: Sequence[Row], flows: Sequence[Row], lags: Sequence[Row], members: Sequence[Row]) -> dict[str, str]:
     """Return the names of all members of a group that its details show."""
-    ids = {name for flow in flows for name in (flow["previous_member_id"], flow["member_id"]) if name is not None}
-    return name_members(ids | {row["member_id"] for row in holdings}, [*holdings, *members])
+    ids = {*(row["member_id"] for row in (*holdings, *flows, *lags)), *(flow["previous_member_id"] for flow in flows)}
+    return name_members(ids - {None}, [*holdings, *members])
+
+
+def _current(findings: Iterable[FindingView], rules: Collection[Rule]) -> tuple[FindingView, ...]:
+    names = {words(rule) for rule in rules}
+    return tuple(finding for finding in findings if finding.is_current and finding.rule in names)
 
 
 def _newest_generations(tallies: Sequence[Row]) -> list[Row]:

@@ -15,6 +15,7 @@ from jobs.pages.figures import from_ms
 from jobs.report.backtest_rows import collect_predicted, is_predictable
 from jobs.report.commit_groups import count_commits
 from jobs.report.groups import add_settled
+from jobs.report.lag_rows import collect_lags
 from jobs.report.measures import AT_LAST_SETTLED, OF_GENERATION, ONLY_UNBROKEN, SUMMED, SUMS
 from jobs.report.member_names import is_bare
 from jobs.report.ranking import (
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
     from pyarrow import Table
 
 # Shares of a group's part of max_detail_rows.
-GENERATIONS_SHARE, FLOWS_SHARE, HOLDINGS_SHARE = 0.05, 0.15, 0.7
+GENERATIONS_SHARE, FLOWS_SHARE, HOLDINGS_SHARE, LAGS_SHARE = 0.05, 0.15, 0.7, 0.1
 MOST_GENERATIONS = 100  # nobody reads more on a page
+MOST_LAGS = 50  # partitions of a group whose lag of now is listed
 MOST_FINDINGS = 100  # groups of each rule, unless more have details
 TOPICS_SHOWN = 30
 PARTITIONS_LISTED = 500  # of one line of owner changes; the rest is counted
@@ -324,6 +326,7 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
         holdings=details.holdings,
         flows=details.flows,
         members=details.members,
+        lags=details.lags,
         findings=[{**row, **chosen[key]} for row in collect(condense_findings(of_chosen)) if (key := finding_key(row)) in chosen],
         predicted=collect_predicted(warehouse, ranked, settings.backtest_generations) if settings.backtest_generations else None,
         read_until_ms=max(counts["read_until_ms"].drop_null().to_pylist(), default=None) if looks else None,
@@ -354,6 +357,7 @@ def collect_details(warehouse: Warehouse, settings: ReportSettings, groups: Sequ
         tallies=tallies,
         holdings=holdings,
         flows=flows,
+        lags=collect_lags(warehouse, groups, _share(part, LAGS_SHARE, MOST_LAGS)),
         members=collect(describe_members(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(_since(unnamed)))) if unnamed else (),
     )
 

@@ -10,6 +10,7 @@ from jobs.backtest.judging import JudgedPredictions
 from jobs.pages.figures import Figure
 from jobs.report.exchange import Exchange
 from jobs.report.heat_map import Heat
+from jobs.report.lag_lines import LagLine
 from jobs.report.measures import SETTLED, TITLES
 from jobs.report.needs import FirstScreen
 from jobs.report.ranking import Ranking
@@ -52,10 +53,10 @@ class ReportRows:
             of these current_critical_count, current_warning_count, current_info_count, at the group's newest generation; movement_count
             and avoidable_movement_count (sums over observed rows, null if none knows), each with <name>_known, the rows that know it;
             generation_count, member_count (last snapshot; null of a group with only commits), first_at_ms, last_at_ms,
-            newest_position; need_severity and need_rule of ``jobs.report.needs.Need`` (null without one); predictable_count and
-            predictable_at_ms, the number of generations that could be predicted and the time of the newest one (null without one); of
-            the last settled generation with members, null without one: settled_position, strategy, imbalance_ratio,
-            partitions_per_member_min, partitions_per_member_max, better_gain (null if no assignor is better).
+            newest_position; need_severity and need_rule of ``jobs.report.needs.Need`` (null without one); lag_now (``build_page`` fills
+            it in); predictable_count and predictable_at_ms, the number of generations that could be predicted and the time of the newest
+            one (null without one); of the last settled generation with members, null without one: settled_position, strategy,
+            imbalance_ratio, partitions_per_member_min, partitions_per_member_max, better_gain (null if no assignor is better).
         detailed: the rows of the groups with details, with more columns of that settled generation: settled_generation,
             settled_at_ms and ``SETTLED_COLUMNS``.
         tallies: per (cluster_id, group_id, basis, strategy, leader_client, status, conformance), where cluster_id and group_id
@@ -69,6 +70,10 @@ class ReportRows:
             partition_count (partitions may be cut), lag (sum, null when none is known), lag_is_upper_bound (one of them is), reset_count
             and resume_known (partitions whose reader starts anew, and of which it is known where it resumes), and flow_total of the group.
         members: per member of a group with details, where member ids are bare UUIDs: group_instance_id, client_id, client_host.
+        lags: per (cluster_id, group_id, member_id, topic, partition), of the groups with details those with the largest lag now:
+            committed_offset, end_offset, lag, committed_ms and looked_ms, as schemas.tables.CURRENT_LAG; of the whole group group_lag
+            (null without a known lag), known_count (partitions with a known lag) and row_total; newest_at_ms, the newest moment that has
+            landed from the cluster.
         findings: per (cluster_id, group_id, rule_id, severity): finding_count, first_generation, last_generation, is_current
             (whether it is found in the group's newest generation), positions (its newest ones), and of the last one observed_at_ms,
             message, evidence, advice; rule_finding_count, rule_group_count and rule_current_count (groups in which it is current) of
@@ -83,6 +88,7 @@ class ReportRows:
     holdings: Sequence[Row] = ()
     flows: Sequence[Row] = ()
     members: Sequence[Row] = ()
+    lags: Sequence[Row] = ()
     findings: Sequence[Row] = ()
     predicted: Predicted | None = None
     read_until_ms: int | None = None
@@ -324,6 +330,7 @@ class GroupLine:
     movements: Figure
     imbalance: Figure
     could_be: Figure
+    lag_now: Figure
     members: Figure
     generations: Figure
     last_at: str
@@ -331,7 +338,13 @@ class GroupLine:
 
 @dataclass(frozen=True)
 class GroupView:
-    """Everything that the section of one group shows."""
+    """Everything that the section of one group shows.
+
+    Attributes:
+        lag_now: the lag of all partitions with a known one, as of ``lag_now_at``, the newest moment that has landed from the cluster.
+        lags: the partitions with the largest lag, at most ``jobs.report.queries.MOST_LAGS`` of all ``lag_partitions``.
+        stuck_now, silent_now: findings of the newest generation on a rebalance that does not end, and on members that do not commit.
+    """
 
     line: GroupLine
     loads: str
@@ -346,6 +359,12 @@ class GroupView:
     heat: Heat | None
     strategies: tuple[StrategyLine, ...]
     findings: tuple[FindingView, ...]
+    lag_now: Figure
+    lag_now_at: str
+    lag_partitions: Figure
+    lags: tuple[LagLine, ...]
+    stuck_now: tuple[FindingView, ...]
+    silent_now: tuple[FindingView, ...]
 
 
 @dataclass(frozen=True)
@@ -355,6 +374,7 @@ class Page:
     Attributes:
         groups: a line of each group, worst first.
         ranked: the figures of the same groups in the same order.
+        has_lags: whether the lag of now was collected, of the groups with details.
         worst: the groups whose details were collected, in the same order.
         finding_total: number of rules and groups with findings, shown or not.
         predictions: None if the page has no such part.
@@ -374,6 +394,7 @@ class Page:
     strategies: tuple[StrategyLine, ...]
     groups: Sequence[GroupLine]
     ranked: Ranking
+    has_lags: bool
     worst: tuple[GroupView, ...]
     findings: tuple[FindingView, ...]
     finding_total: int
@@ -391,7 +412,7 @@ class Page:
         return frozenset() if self.predictions is None else self.predictions.anchors
 
 
-def reasons(lines: Iterable[ConformanceLine | StrategyLine | CauseLine | GenerationLine]) -> str:
+def reasons(lines: Iterable[ConformanceLine | StrategyLine | CauseLine | GenerationLine | LagLine]) -> str:
     """Return why figures of a table are not known or not exact, each reason once: a note shows only when a reader points at it."""
     reasons_by_kind: dict[str, dict[str, None]] = {}
     for name, figure in (cell for line in lines for cell in line.cells()):

@@ -29,6 +29,7 @@ PROMETHEUS_FILE = "evenkeel.prom"
 EXPORTED_KEYS = {
     "findings": ("cluster_id", "group_id", "generation", "observed_at", "position", "rule_id"),
     "generation_audits": ("cluster_id", "group_id", "generation", "observed_at", "position", "basis", "strategy"),
+    "current_lag": ("cluster_id", "group_id", "member_id", "topic", "partition"),
 }
 """Exported table -> its key: the first columns of its CSV file, and members of each object in its JSON file."""
 

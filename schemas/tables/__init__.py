@@ -1,4 +1,4 @@
-"""All Delta tables, by the stage that writes them.
+"""All Delta tables, by the stage that writes them, and what exports compute from them.
 
 ``schemas.tables.columns`` describes how columns are declared and in which order.
 """
@@ -26,6 +26,7 @@ from schemas.tables.audited import MOVEMENTS as MOVEMENTS
 from schemas.tables.columns import (
     TableSpec as TableSpec,
 )
+from schemas.tables.computed import CURRENT_LAG as CURRENT_LAG
 from schemas.tables.landed import (
     GROUP_RECORDS as GROUP_RECORDS,
 )
@@ -76,3 +77,6 @@ OPTIONAL_TABLES: dict[str, TableSpec] = {GROUP_EVENTS.name: GROUP_EVENTS, **REHE
 
 ALL_TABLES = {**OPTIONAL_TABLES, **TABLES}
 """Every table that a warehouse can have, by name."""
+
+COMPUTED_TABLES: dict[str, TableSpec] = {CURRENT_LAG.name: CURRENT_LAG}
+"""What exports have as tables, and no warehouse stores."""

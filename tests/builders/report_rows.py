@@ -21,7 +21,9 @@ OTHER = "orders-2-e76ea8c3-5d30-4299-9005-47eb41f3d3c4"
 
 def group_row(group_id="orders", **changes):
     row = {"cluster_id": "prod", "group_id": group_id, "critical_count": 0, "warning_count": 0, "info_count": 0}
-    row |= {f"current_{severity}_count": 0 for severity in ("critical", "warning", "info")} | {"need_severity": None, "need_rule": None}
+    row |= {f"current_{severity}_count": 0 for severity in ("critical", "warning", "info")} | dict.fromkeys(
+        ("need_severity", "need_rule", "lag_now")
+    )
     row |= {"avoidable_movement_count": None, "movement_count": 3, "generation_count": 3, "member_count": 2}
     row |= {"first_at_ms": 1_790_000_000_000, "last_at_ms": 1_790_000_120_000, "settled_position": 12, "settled_generation": 3}
     row |= {"settled_at_ms": 1_790_000_120_000, "strategy": "range", "imbalance_ratio": 1.5, "verdict": None, "better_strategy": None}
@@ -115,6 +117,13 @@ def flow_row(position=12, **changes):
     )
 
 
+def lag_row(partition, lag, **changes):
+    row = {"cluster_id": "prod", "group_id": "orders", "member_id": MEMBER, "topic": "clicks", "partition": partition, "lag": lag}
+    row |= {"committed_offset": 100, "end_offset": 100 + (lag or 0), "committed_ms": 1_790_000_100_000, "looked_ms": 1_790_000_110_000}
+    row |= {"group_lag": lag, "known_count": 2, "row_total": 2, "newest_at_ms": 1_790_000_120_000}
+    return row | changes
+
+
 def finding_row(group_id="orders", **changes):
     row = {"cluster_id": "prod", "group_id": group_id, "rule_id": "conformance_differs", "severity": "warning", "finding_count": 2}
     row |= {"first_generation": 2, "last_generation": 3, "observed_at_ms": 1_790_000_120_000, "message": "2 members differ"}
@@ -157,6 +166,7 @@ def sample(group_ids=("orders", "billing")):
             for key in each
             for row in (flow_row(), flow_row(topic="alerts"), flow_row(11, kind="gained", previous_member_id=None, cause="handed_over"))
         ],
+        lags=[row | key for key in each for row in (lag_row(1, 7, group_lag=7), lag_row(0, 0, group_lag=7))],
         findings=[finding_row() | key for key in each]
         + [finding_row(group_ids[0], rule_id="partition_multiply_owned", severity="critical")],
         predicted=predicted_of(*group_ids),

@@ -38,6 +38,7 @@ from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings
 from schemas.tables import (
     ASSIGNMENTS,
+    CURRENT_LAG,
     FINDINGS,
     GENERATION_AUDITS,
     MOVEMENTS,
@@ -109,6 +110,7 @@ def test_group_row_sums_its_history_and_shows_its_last_settled_generation(spark:
         "current_info_count": 0,
         "need_severity": "warning",
         "need_rule": "a",
+        "lag_now": None,
         "movement_count": 5,
         "movement_count_known": 4,
         "avoidable_movement_count": 3,  # not what may have happened in the generation that is missing
@@ -452,7 +454,7 @@ def test_every_other_group_gets_a_page_and_programs_get_files(
         assert f'<span class="id">{own[name][1]}</span></h2>' in single and '<svg class="drawing"' in single
 
     assert {path.name for path in files.iterdir()} == {
-        *(f"{table}.{ending}" for table in ("findings", "generation_audits") for ending in ("csv", "json")),
+        *(f"{table}.{ending}" for table in ("findings", "generation_audits", "current_lag") for ending in ("csv", "json")),
         "evenkeel.prom",
     }
     for spec in (FINDINGS, GENERATION_AUDITS):
@@ -466,8 +468,42 @@ def test_every_other_group_gets_a_page_and_programs_get_files(
         assert {"run_sequence", "observed_month"}.isdisjoint(exported[0])
     earliest = min(row["observed_at"] for row in observed)
     assert min(row["observed_at"] for row in exported) == earliest.strftime("%Y-%m-%dT%H:%M:%S.") + f"{earliest.microsecond // 1000:03}Z"
+    lags = json.loads((files / "current_lag.json").read_text())
+    assert [list(row) for row in lags] == [sorted(CURRENT_LAG.schema.names)] * len(lags)
+    found = {tuple(row[name] for name in CURRENT_LAG.key): tuple(row[name] for name in LAG_FIGURES) for row in lags}
+    assert found == current_lags(demo_warehouse) and len(found) == len(lags)
     members = re.findall(r"^evenkeel_group_members\{", (files / "evenkeel.prom").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(members) == len(groups)
+
+
+LAG_FIGURES = ("committed_offset", "end_offset", "lag")
+
+
+def current_lags(warehouse: Path) -> dict[tuple[Any, ...], tuple[int | None, ...]]:
+    """Return the same by loops over the tables: the key of ``current_lag`` -> ``LAG_FIGURES``."""
+    newest, positions = {}, {}
+    for row in sorted(rows(warehouse, "offset_snapshots"), key=lambda row: row["position"]):
+        newest[row["cluster_id"], row["group_id"], row["topic"], row["partition"]] = row["committed_offset"]
+    for row in rows(warehouse, "generation_audits"):
+        if row["basis"] == "observed":
+            key = (row["cluster_id"], row["group_id"])
+            positions[key] = max(row["position"], positions.get(key, -1))
+    owners = {
+        (row["cluster_id"], row["group_id"], entry["topic"], partition): row["member_id"]
+        for row in rows(warehouse, "assignments")
+        if row["basis"] == "observed" and row["position"] == positions[row["cluster_id"], row["group_id"]]
+        for entry in row["partitions"]
+        for partition in entry["partitions"]
+    }
+    ends = {}
+    for row in sorted(rows(warehouse, "topic_snapshots"), key=lambda row: row["observed_at"]):
+        ends |= {(row["cluster_id"], row["topic"], seen["partition"]): seen["end_offset"] for seen in row["partitions"]}
+    found = {}
+    for key in {key for key, offset in newest.items() if offset is not None} | set(owners):
+        committed, end = newest.get(key), ends.get((key[0], key[2], key[3]))
+        lag = None if committed is None or end is None else max(0, end - committed)
+        found[(*key[:2], owners.get(key), *key[2:])] = (committed, end, lag)
+    return found
 
 
 def test_output_that_cannot_be_written_is_named_in_one_line(evenkeel, demo_warehouse: Path, tmp_path: Path, capsys) -> None:

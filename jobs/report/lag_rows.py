@@ -1,0 +1,69 @@
+"""Rows of the lag of now, for the details of single groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from jobs.storage.current_lag import current_lag
+from jobs.storage.sql_literals import is_one_of
+from jobs.storage.warehouse import Warehouse
+from schemas.keys import GROUP_KEY
+from schemas.tables import ASSIGNMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.vocabulary import Basis
+
+MOMENTS = (SUBSCRIPTION_SNAPSHOTS.name, OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name)
+"""The tables of whose rows the newest is *now*. Lines of logs have the clocks of brokers, and do not count."""
+
+
+def largest_lags(lags: DataFrame, limit: int) -> DataFrame:
+    """Return the partitions of each group with the largest lag, at most ``limit``; those with an unknown lag come last.
+
+    Returns: the rows that ``ReportRows.lags`` describes, without ``newest_at_ms``.
+
+    Args:
+        lags: rows of schemas.tables.CURRENT_LAG, of few groups: they are sorted.
+    """
+    of_group = Window.partitionBy(*GROUP_KEY)
+    largest = of_group.orderBy(F.desc_nulls_last("lag"), "topic", "partition", "member_id")
+    return (
+        lags.withColumns(
+            {
+                "group_lag": F.sum(F.col("lag").cast("decimal(38,0)")).over(of_group),
+                "known_count": F.count("lag").over(of_group),
+                "row_total": F.count("*").over(of_group),
+                "rank": F.row_number().over(largest),
+            }
+        )
+        .where(F.col("rank") <= limit)
+        .withColumns({f"{name}_ms": F.unix_millis(f"{name}_at") for name in ("committed", "looked")})
+        .drop("rank", "committed_at", "looked_at")
+    )
+
+
+def newest_moments(tables: Iterable[DataFrame]) -> DataFrame:
+    """Return the newest moment of each cluster in rows with cluster_id and observed_at: (cluster_id), newest_at_ms."""
+    moments = [rows.groupBy("cluster_id").agg(F.max(F.unix_millis("observed_at")).alias("newest_at_ms")) for rows in tables]
+    return reduce(DataFrame.unionByName, moments).groupBy("cluster_id").agg(F.max("newest_at_ms").alias("newest_at_ms"))
+
+
+def collect_lags(warehouse: Warehouse, groups: Sequence[Mapping[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """Return the partitions of these groups that have the largest lag now: ``ReportRows.lags``.
+
+    Args:
+        groups: rows with cluster_id, group_id, newest_position and last_at_ms.
+        limit: rows of one group.
+    """
+    if warehouse.is_empty(OFFSET_SNAPSHOTS.name):
+        return []
+    commits, looks, assignments = (warehouse.read(spec.name) for spec in (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS, ASSIGNMENTS))
+    newest = [{**row, "position": row["newest_position"]} for row in groups]
+    held = assignments.where((F.col("basis") == str(Basis.OBSERVED)) & is_one_of(newest, *GROUP_KEY, "position"))
+    clusters = is_one_of(groups, "cluster_id")
+    lags = current_lag(commits.where(is_one_of(groups, *GROUP_KEY)), looks.where(clusters), held)
+    moments = newest_moments(warehouse.read(name).where(clusters) for name in MOMENTS)
+    return [row.asDict() for row in largest_lags(lags, limit).join(F.broadcast(moments), "cluster_id").collect()]

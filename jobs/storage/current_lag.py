@@ -1,0 +1,93 @@
+"""The lag of now: the newest commit of each partition against the end of its log in the newest metadata snapshot.
+
+Nothing of it is stored. It changes with every commit and every metadata snapshot, also if a group never rebalances.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jobs.storage.hashed_keys import join_hashed
+from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY, TOPIC_KEY
+from schemas.tables import CURRENT_LAG
+from schemas.vocabulary import MOST_LAG, Basis
+
+
+def newest_commits(commits: DataFrame) -> DataFrame:
+    """Return the newest offset commit of each partition of a group, or its deletion.
+
+    Rows: (cluster_id, group_id, topic, partition); is_deleted, commit_at (time of the record), committed_offset and committed_at (null for
+    a deletion), commit_topic (hash of topic_id, null if the commit has none).
+
+    Reads: commits as schemas.tables.OFFSET_SNAPSHOTS.
+    """
+    # Each column by itself, and no text: for the largest struct, or for a text, Spark would sort all commits.
+    columns = {
+        "is_deleted": F.col("is_deleted"),
+        "commit_at": F.col("observed_at"),
+        "committed_offset": F.col("committed_offset"),
+        "committed_at": F.col("committed_at"),
+        "commit_topic": _topic_hash(),
+    }
+    return commits.groupBy(*PARTITION_KEY).agg(*[F.max_by(column, "position").alias(name) for name, column in columns.items()])
+
+
+def _topic_hash() -> Column:
+    return F.when(F.col("topic_id").isNotNull(), F.xxhash64("topic_id"))
+
+
+def newest_ends(looks: DataFrame) -> DataFrame:
+    """Return where the log of each partition ends in the newest metadata snapshot that has ends of its topic.
+
+    Rows: (cluster_id, topic, partition); end_offset, looked_at, looked_topic (hash of topic_id, null if the metadata snapshot has none).
+
+    Reads: looks as schemas.tables.TOPIC_SNAPSHOTS.
+    """
+    with_ends = looks.where(F.array_max(F.col("partitions")["end_offset"]).isNotNull())
+    newest = with_ends.groupBy(*TOPIC_KEY).agg(F.max("observed_at").alias("observed_at"))
+    seen = looks.join(newest, [*TOPIC_KEY, "observed_at"]).select(
+        *TOPIC_KEY, F.col("observed_at").alias("looked_at"), _topic_hash().alias("looked_topic"), F.inline("partitions")
+    )
+    return seen.select(*TOPIC_KEY, "partition", "end_offset", "looked_at", "looked_topic")
+
+
+def newest_assignments(assignments: DataFrame, audits: DataFrame) -> DataFrame:
+    """Return the observed assignments of the newest generation of each group. A group whose newest generation is empty has none.
+
+    Reads: assignments as schemas.tables.ASSIGNMENTS, audits as schemas.tables.GENERATION_AUDITS.
+    """
+    newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP_KEY).agg(F.max("position").alias("position"))
+    return assignments.where(F.col("basis") == str(Basis.OBSERVED)).join(newest, list(GENERATION_KEY), "left_semi")
+
+
+def waiting_records(committed: Column, end: Column) -> Column:
+    """Return how many records come after a committed offset, up to the end of the log; 0 if the commit is beyond it.
+
+    Null if one of the two is. A capture may have commits below 0, with which the number would not fit.
+    """
+    waiting = F.coalesce(F.try_subtract(end, committed), F.when(committed < 0, F.lit(MOST_LAG)))  # greatest ignores a null
+    return F.when(committed.isNotNull() & end.isNotNull(), F.greatest(waiting, F.lit(0).cast("bigint")))
+
+
+def current_lag(commits: DataFrame, looks: DataFrame, held: DataFrame) -> DataFrame:
+    """Return the lag of each partition that a group has a commit of, or that a member has: rows of schemas.tables.CURRENT_LAG.
+
+    Reads: commits as schemas.tables.OFFSET_SNAPSHOTS, looks as schemas.tables.TOPIC_SNAPSHOTS.
+
+    Args:
+        held: as ``newest_assignments`` returns them, of the same groups as the commits.
+    """
+    entries = held.select(*GROUP_KEY, "member_id", F.inline("partitions"))
+    owners = entries.select(*GROUP_KEY, "member_id", "topic", F.explode(F.array_distinct("partitions")).alias("partition"))
+    live = newest_commits(commits).where("NOT is_deleted")
+    rows = join_hashed(live, owners, PARTITION_KEY, "full").join(newest_ends(looks), [*TOPIC_KEY, "partition"], "left")
+    # Offsets of an earlier or later topic with the same name do not count.
+    is_same = F.coalesce(F.col("commit_topic") == F.col("looked_topic"), F.lit(True))
+    known = rows.withColumns(
+        {
+            "end_offset": F.when(is_same, F.col("end_offset")),
+            "looked_at": F.when(is_same & F.col("end_offset").isNotNull(), F.col("looked_at")),
+        }
+    )
+    return known.withColumn("lag", waiting_records(F.col("committed_offset"), F.col("end_offset"))).select(*CURRENT_LAG.schema.names)
