@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,15 @@ def total_lag(lags: Sequence[Row]) -> Figure:
     if known == partitions:
         return count(total)
     return Figure(f"{total:,}", f"known for {known:,} of {partitions:,} partitions", total, known)
+
+
+def lags_of_groups(lags: Iterable[Row]) -> dict[tuple[str, str], int]:
+    """Return the lag of all partitions of each group that has one with a known lag.
+
+    Args:
+        lags: rows of ``ReportRows.lags``.
+    """
+    return {(row["cluster_id"], row["group_id"]): int(row["group_lag"]) for row in lags if row["group_lag"] is not None}
 
 
 def lag_lines(lags: Sequence[Row], names: Mapping[str, str]) -> tuple[LagLine, ...]:

@@ -28,6 +28,7 @@ _COLUMNS = (
     "movement_count_known",
     "imbalance_ratio",
     "better_gain",
+    "lag_now",
     "member_count",
     "generation_count",
     "last_at_ms",
@@ -35,7 +36,7 @@ _COLUMNS = (
 
 PACKED = (
     *("group", "cluster", "strategy", "needs", "severity", "critical", "warning", "avoidable", "avoidable_unknown", "movements"),
-    *("movements_unknown", "imbalance", "could_be", "members", "generations", "seconds_ago", "anchor"),
+    *("movements_unknown", "imbalance", "could_be", "lag", "members", "generations", "seconds_ago", "anchor"),
 )
 """The members of a line's array.
 
@@ -119,6 +120,7 @@ class _Packer:
         movements_known: int,
         imbalance: float | None,
         better_gain: float | None,
+        lag: int | None,
         members: int | None,
         generations: int,
         last_at_ms: int,
@@ -135,6 +137,7 @@ class _Packer:
             generations - movements_known,
             "null" if imbalance is None else f"{imbalance:.2f}",
             "null" if best is None else f"{best:.2f}",
+            _or_null(lag),
             _or_null(members),
             generations,
             self._newest - last_at_ms // 1000,

@@ -29,6 +29,7 @@ from jobs.report import fleet
 from jobs.report.backtest_view import predictions_view
 from jobs.report.first_screen import build_first_screen
 from jobs.report.groups import GroupLines, finding_views, group_views
+from jobs.report.lag_lines import lags_of_groups
 from jobs.report.note import Note
 from jobs.report.packed import PACKED, PackedLines, pack_lines
 from jobs.report.ranking import group_key
@@ -77,6 +78,7 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
         summary: the run that made the tables, keyed as the columns of ``runs``: ``run_id`` and ``input_counts`` are shown.
     """
     rows = _all_printable(rows)
+    rows = replace(rows, ranked=rows.ranked.with_lags(lags_of_groups(rows.lags)))
     summary = _printable(summary or {})
     groups = GroupLines(rows.ranked)
     ranks = rows.ranked.ranks_of({group_key(row) for row in (*rows.findings, *rows.detailed)})
@@ -98,6 +100,7 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
         strategies=compare(rows.tallies, FLEET_COLUMNS),
         groups=groups,
         ranked=rows.ranked,
+        has_lags=bool(rows.lags),
         worst=group_views(rows, worst, findings),
         findings=findings,
         finding_total=sum(int(line.groups.value or 0) for line in rules),

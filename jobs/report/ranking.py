@@ -99,6 +99,12 @@ class Ranking(Sequence[Row]):
         """Return the ranks of those groups that the ranking has; the worst has rank 1."""
         return {key: rank for rank, key in enumerate(self.values("cluster_id", "group_id"), 1) if key in groups}
 
+    def with_lags(self, lags: Mapping[GroupKey, int]) -> Ranking:
+        """Return the same groups in the same order, with lag_now of these groups; it is null for others."""
+        changed = copy(self)
+        changed._columns = {**self._columns, "lag_now": [lags.get(key) for key in self.values("cluster_id", "group_id")]}
+        return changed
+
     def with_texts(self, change: Callable[[str], str]) -> Ranking:
         """Return the same groups in the same order, with every text changed."""
         changed = copy(self)
@@ -146,6 +152,7 @@ def _commits_only(key: GroupKey, committed: Row) -> Row:
             "strategy": COMMITS_ONLY,
             "need_severity": None,
             "need_rule": None,
+            "lag_now": None,
             **times,
         }
     )
@@ -176,6 +183,7 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row]) -> Row:
         "member_count": newest["member_count"],
         "need_severity": None if need is None else need.severity,
         "need_rule": None if need is None else need.rule,
+        "lag_now": None,
         "settled_position": None if settled is None else settled["settled_position"],
         "strategy": None if settled is None else settled["strategy"],
         **{name: None if settled is None else settled[name] for name in AT_LAST_SETTLED},

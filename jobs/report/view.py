@@ -53,10 +53,10 @@ class ReportRows:
             of these current_critical_count, current_warning_count, current_info_count, at the group's newest generation; movement_count
             and avoidable_movement_count (sums over observed rows, null if none knows), each with <name>_known, the rows that know it;
             generation_count, member_count (last snapshot; null of a group with only commits), first_at_ms, last_at_ms,
-            newest_position; need_severity and need_rule of ``jobs.report.needs.Need`` (null without one); predictable_count and
-            predictable_at_ms, the number of generations that could be predicted and the time of the newest one (null without one); of
-            the last settled generation with members, null without one: settled_position, strategy, imbalance_ratio,
-            partitions_per_member_min, partitions_per_member_max, better_gain (null if no assignor is better).
+            newest_position; need_severity and need_rule of ``jobs.report.needs.Need`` (null without one); lag_now (``build_page`` fills
+            it in); predictable_count and predictable_at_ms, the number of generations that could be predicted and the time of the newest
+            one (null without one); of the last settled generation with members, null without one: settled_position, strategy,
+            imbalance_ratio, partitions_per_member_min, partitions_per_member_max, better_gain (null if no assignor is better).
         detailed: the rows of the groups with details, with more columns of that settled generation: settled_generation,
             settled_at_ms and ``SETTLED_COLUMNS``.
         tallies: per (cluster_id, group_id, basis, strategy, leader_client, status, conformance), where cluster_id and group_id
@@ -333,6 +333,7 @@ class GroupLine:
     movements: Figure
     imbalance: Figure
     could_be: Figure
+    lag_now: Figure
     members: Figure
     generations: Figure
     last_at: str
@@ -376,6 +377,7 @@ class Page:
     Attributes:
         groups: a line of each group, worst first.
         ranked: the figures of the same groups in the same order.
+        has_lags: whether the lag of now was collected, of the groups with details.
         worst: the groups whose details were collected, in the same order.
         finding_total: number of rules and groups with findings, shown or not.
         predictions: None if the page has no such part.
@@ -395,6 +397,7 @@ class Page:
     strategies: tuple[StrategyLine, ...]
     groups: Sequence[GroupLine]
     ranked: Ranking
+    has_lags: bool
     worst: tuple[GroupView, ...]
     findings: tuple[FindingView, ...]
     finding_total: int

@@ -19,7 +19,7 @@ from jobs.report.needs import BETTER_ASSIGNOR
 from jobs.report.page import build_page, render
 from jobs.report.ranking import Ranking
 from jobs.report.view import ReportRows
-from tests.builders.report_rows import AS_OF, finding_row, group_row, large_fleet, needing_row, sample
+from tests.builders.report_rows import AS_OF, finding_row, group_row, lag_row, large_fleet, needing_row, sample
 from tests.contract.browser import browsing, require_chromium
 from tests.faults.hostile_names import NAMES
 
@@ -158,6 +158,8 @@ def listed(browser: Chrome) -> list[str]:
         ("with-needs", "nothing ever", ["empty"]),
         ("with-members", "none", ["empty"]),
         ("with-gain", "more even", ["b"]),
+        ("with-lag", "some", ["w"]),
+        ("with-lag", "none", ["c"]),
     ],
 )
 def test_each_filter_of_needs_members_and_gain(chromium: Chrome, tmp_path: Path, field: str, choice: str, expected: list[str]) -> None:
@@ -168,7 +170,8 @@ def test_each_filter_of_needs_members_and_gain(chromium: Chrome, tmp_path: Path,
         group_row("p", critical_count=1),
         group_row("empty", member_count=0),
     ]
-    open_page(chromium, tmp_path, ReportRows(ranked=Ranking(rows)))
+    lags = [lag_row(0, lag, group_id=name) for name, lag in (("w", 9), ("c", 0))]
+    open_page(chromium, tmp_path, ReportRows(ranked=Ranking(rows), lags=lags))
     Select(chromium.find_element(By.ID, field)).select_by_visible_text(choice)
     assert listed(chromium) == expected
 

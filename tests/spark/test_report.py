@@ -110,6 +110,7 @@ def test_group_row_sums_its_history_and_shows_its_last_settled_generation(spark:
         "current_info_count": 0,
         "need_severity": "warning",
         "need_rule": "a",
+        "lag_now": None,
         "movement_count": 5,
         "movement_count_known": 4,
         "avoidable_movement_count": 3,  # not what may have happened in the generation that is missing

@@ -35,6 +35,7 @@ function tableOfGroups(table) {
   const names = byRank.map((number) => real(lines.group(number)));
   const headings = [...table.querySelectorAll("thead th")];
   const hasClusters = headings.some((heading) => heading.dataset.column === "cluster");
+  const hasLags = headings.some((heading) => heading.dataset.column === "lag");
   const sections = new Set([...document.querySelectorAll("section.group")].map((section) => section.id));
   const controls = document.querySelector(".controls");
   const chosen = (id) => byId(id)?.value ?? "";
@@ -82,6 +83,7 @@ function tableOfGroups(table) {
     add("td", members === null ? DASH : NUMBERS.format(members));
     add("td", lines.imbalance(number)?.toFixed(2) ?? DASH);
     add("td", lines.could_be(number)?.toFixed(2) ?? DASH);
+    if (hasLags) add("td", lines.lag(number) === null ? DASH : NUMBERS.format(lines.lag(number)));
     addSum(lines.avoidable(number), lines.avoidable_unknown(number));
     addSum(lines.movements(number), lines.movements_unknown(number));
     add("td", NUMBERS.format(lines.critical(number)));
@@ -120,10 +122,11 @@ function tableOfGroups(table) {
       none: (number) => lines.needs(number) === "" && !hasPast(number),
     },
     members: { some: (number) => lines.members(number) > 0, none: (number) => lines.members(number) === 0 },
+    lag: { some: (number) => lines.lag(number) > 0, none: (number) => lines.lag(number) === 0 },
     gain: { better: gains, best: (number) => lines.imbalance(number) !== null && !gains(number) },
   };
   /* The fields above the table, each by its name in the address. */
-  const fields = { q: "search", needs: "with-needs", members: "with-members", gain: "with-gain", strategy: "with-strategy", cluster: "in-cluster" };
+  const fields = { q: "search", needs: "with-needs", members: "with-members", gain: "with-gain", lag: "with-lag", strategy: "with-strategy", cluster: "in-cluster" };
 
   /* What the fields ask for, as in the address: #q=orders&needs=someone; empty if they ask for nothing. */
   function asked() {
