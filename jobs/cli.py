@@ -21,15 +21,17 @@ from jobs.collect.options import CollectOptions
 from jobs.launcher.messages import INTERRUPTED
 from jobs.launcher.workload import Workload
 from jobs.options import AssignOptions, Command, LandOptions, MaintainOptions, PageOptions, parse
+from jobs.runtime.arguments import LocationOptions
 from jobs.runtime.errors import EvenkeelError, InterruptedRunError, PlatformError, UsageError
 from jobs.runtime.extras import check_extras
 from jobs.runtime.interruption import Interruption
 from jobs.runtime.locations import local_folder, on_one_line
 from jobs.runtime.log_format import coloured, logs_json, set_up_logging
 from jobs.runtime.output_files import check_new_file, check_outputs
-from jobs.runtime.run_options import RunNameOptions, WarehouseOptions
+from jobs.runtime.run_options import RunNameOptions
 from jobs.settings import check_strategies, conf_folder, load_settings
 from jobs.show.options import ExplainOptions, ShowOptions
+from jobs.sql.options import SqlOptions
 from jobs.what_if.options import WhatIfOptions
 from schemas.config import Settings
 from schemas.vocabulary import SOURCES_OF_GROUPS, Source
@@ -141,7 +143,7 @@ def _ending(command: str, interruption: Interruption) -> Iterator[dict[str, Any]
         log(exit_code=0)
 
 
-def _run(command: Command, options: WarehouseOptions, facts: dict[str, Any], interruption: Interruption) -> str | None:
+def _run(command: Command, options: LocationOptions, facts: dict[str, Any], interruption: Interruption) -> str | None:
     """Run a command that works on a warehouse; return the text that it prints at its end.
 
     Args:
@@ -168,7 +170,7 @@ def _run(command: Command, options: WarehouseOptions, facts: dict[str, Any], int
     return summary
 
 
-def _check_options(options: WarehouseOptions, settings: Settings) -> None:
+def _check_options(options: LocationOptions, settings: Settings) -> None:
     """Refuse options that cannot be used together.
 
     Raises:
@@ -191,6 +193,8 @@ def _check_options(options: WarehouseOptions, settings: Settings) -> None:
         from jobs.what_if.written_changes import check_save
 
         check_save(options)
+    if isinstance(options, SqlOptions):
+        options.text()
     if landing.client_properties and not landing.bootstrap_servers:
         raise UsageError("--client-properties needs --bootstrap-servers")
 
@@ -233,7 +237,7 @@ def _connect(options: LandOptions, now: Callable[[], datetime]) -> LiveInput | N
 
 def _execute(
     command: Command,
-    options: WarehouseOptions,
+    options: LocationOptions,
     settings: Settings,
     folder: Path,
     captures: tuple[Capture, ...],

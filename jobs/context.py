@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from jobs.decoders.captures import Capture, fingerprint
 from jobs.options import AssignOptions, Command, MaintainOptions, StageOptions
+from jobs.runtime.arguments import LocationOptions
 from jobs.runtime.installation import evenkeel_version
 from jobs.runtime.interruption import Interruption
 from jobs.runtime.jvm import jvm_versions
@@ -244,7 +245,7 @@ class Request:
     """
 
     command: Command
-    options: WarehouseOptions
+    options: LocationOptions
     settings: Settings
     conf_folder: Path
     run_id: str
@@ -280,6 +281,6 @@ def settings_fingerprint(request: Request) -> str:
     dropped = MaintainOptions.of(request.options).drop_cluster
     inputs = (cluster_id, assigned.recompute, assigned.since, *(() if is_timed else (request.as_of,)), *partitions)
     asked = [request.command.name, request.settings.model_dump_json(exclude={"inputs", "warehouse", "report"}), *map(str, inputs)]
-    asked += [identity] if (identity := request.options.identity()) else []
+    asked += [identity] if (identity := WarehouseOptions.of(request.options).identity()) else []
     asked += [] if dropped is None else [f"without {dropped}"]
     return hashlib.sha256("\n".join(asked).encode()).hexdigest()

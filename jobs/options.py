@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, NoReturn, get_args
 from jobs.collect import options as collect
 from jobs.launcher.messages import program
 from jobs.launcher.spelling import SPARK_OPTIONS, meant
-from jobs.runtime.arguments import RENAMED, moment, names, option, partition, servers
+from jobs.runtime.arguments import RENAMED, LocationOptions, moment, names, option, partition, servers
 from jobs.runtime.errors import UsageError
 from jobs.runtime.installation import evenkeel_version
 from jobs.runtime.run_options import RunNameOptions, WarehouseOptions
 from jobs.show import options as show
+from jobs.sql import options as sql
 from jobs.what_if import options as what_if
 from schemas.config import ExportFormat
 from schemas.vocabulary import Severity, Source
@@ -182,7 +183,7 @@ class RunOptions(PageOptions, AuditOptions, LandOptions):
     """Options of ``run``, in the order of its stages: landing, audit, report."""
 
 
-CommandOptions = collect.CollectOptions | show.ShowOptions | show.ExplainOptions | WarehouseOptions
+CommandOptions = collect.CollectOptions | LocationOptions
 """The options of any command."""
 
 
@@ -284,6 +285,15 @@ _COMMANDS = (
         explanation=show.EXPLAIN_EXPLANATION,
         examples=show.EXPLAIN_EXAMPLES,
         epilog=show.EPILOG,
+    ),
+    Command(
+        "sql",
+        "one query in Spark SQL over the published tables -> a table, CSV or JSON; changes nothing",
+        sql.SqlOptions,
+        is_short=True,
+        explanation=sql.EXPLANATION,
+        examples=sql.EXAMPLES,
+        epilog=sql.EPILOG,
     ),
     Command(
         "what-if",

@@ -49,6 +49,9 @@ from jobs.runtime.errors import (
 )
 from jobs.runtime.interruption import TableState
 from jobs.runtime.jvm import SPARK_ERRORS, STORAGE_ERRORS
+from jobs.runtime.run_options import WarehouseOptions
+from jobs.sql import run as sql
+from jobs.sql.options import SqlOptions
 from jobs.storage import migrations
 from jobs.storage.holding import exclusive_warehouse
 from jobs.storage.published_views import prepare_views, publish_views
@@ -85,6 +88,8 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
             f"warehouse {warehouse.location}: no tables here; land captures first, or name another location with --warehouse"
         )
     migrations.refuse_newer(warehouse)
+    if isinstance(options, SqlOptions):
+        return sql.answer_query(warehouse, options)
     if not request.command.stages:
         published = warehouse.read_published()
         run = {"run_id": published["run_id"], "input_counts": dict(published["input_counts"])}
@@ -101,7 +106,7 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
         if maintained.dry_run:
             return maintain.counts_in_lines(dropped, counts)
     started_at = request.now()
-    with exclusive_warehouse(warehouse, request.run_id, started_at, options.wait, request.now) as check_hold:
+    with exclusive_warehouse(warehouse, request.run_id, started_at, WarehouseOptions.of(options).wait, request.now) as check_hold:
         with stage_timer("open"):
             check_reach(warehouse.spark, warehouse.folder, (capture.path for capture in request.captures))
             # Checked first: only a run that adds a row to ``runs`` restores tables after another run, and migrates them.

@@ -9,6 +9,7 @@ Computes and audits Kafka consumer-group assignments. Commands (COMMAND --help l
   report     tables -> one HTML page and a summary
   show       a group in any generation, or the list of groups; needs no Java
   explain    a generation of a group in sentences: what happened, why, what to change; needs no Java
+  sql        one query over the published tables -> a table, CSV or JSON; changes nothing
   what-if    a change to groups -> the assignment that each assignor would give; needs no Java
   maintain   tables -> removes old months, merges small files, removes files that no reader can use
   verify     tables -> the damage in their log, files and rows; changes nothing

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
+from jobs.pages.row_text import to_csv, to_json
 from jobs.report.prometheus import clock_lines, to_prometheus
-from jobs.report.row_text import to_csv, to_json
 from jobs.report.view import ReportRows
 from jobs.runtime.output_files import PROMETHEUS_FILE, export_names, write_output
 from jobs.storage.current_lag import current_lag, newest_assignments

@@ -149,6 +149,13 @@ def _number(text: str) -> float:
         return math.nan
 
 
+def whole_number(text: str) -> int:
+    """Return a whole number from 0 on."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"expected a whole number, found {text[:50]!r}")
+    return int(text)
+
+
 def partition(text: str) -> int:
     """Return the number of a partition."""
     if not text.isascii() or not text.isdigit() or len(text) > 9:

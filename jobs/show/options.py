@@ -7,7 +7,7 @@ import re
 from dataclasses import MISSING, dataclass
 from datetime import datetime, time
 
-from jobs.runtime.arguments import LocationOptions, cluster_name, moment, option, positional
+from jobs.runtime.arguments import LocationOptions, cluster_name, moment, option, positional, whole_number
 
 SHOW_EXPLANATION = """
 
@@ -47,13 +47,6 @@ def moment_or_clock(text: str) -> datetime | time:
         return time(hour, minute, second)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a time such as 21:14, found {text!r}") from None
-
-
-def whole_number(text: str) -> int:
-    """Return a whole number from 0 on."""
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"expected a whole number, found {text[:50]!r}")
-    return int(text)
 
 
 @dataclass(frozen=True, kw_only=True)

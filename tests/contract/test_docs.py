@@ -15,6 +15,7 @@ import pytest
 
 from jobs.findings import page as findings_page
 from jobs.launcher.making import DEFAULT_EXTRAS
+from jobs.sql.questions import QUESTIONS
 from schemas import table_docs
 from schemas.tables import CONTRACT_VERSION
 
@@ -82,6 +83,12 @@ def test_links_lead_to_pages_and_headings(page: str) -> None:
         if "://" not in link and not (target.exists() and (not anchor or anchor in anchors(target))):
             broken.append(link)
     assert broken == []
+
+
+def test_the_pages_show_the_query_of_each_question() -> None:
+    pages = README + "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md")))
+    shown = re.findall(r"^```sql\n(.*?)^```", pages, re.MULTILINE | re.DOTALL)
+    assert {*QUESTIONS.values()} - {*shown} == set()
 
 
 def test_the_readme_links_every_page() -> None:

@@ -75,7 +75,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "brokers": ("runtime",),
     "storage": ("runtime", "workers"),
     "collect": ("brokers", "decoders", "runtime"),
-    "options": ("collect", "show", "what_if", "runtime", "launcher"),
+    "options": ("collect", "show", "sql", "what_if", "runtime", "launcher"),
     "context": ("options", "storage", "workers", "decoders", "brokers", "runtime"),
     "land": ("context", "storage", "workers", "decoders", "brokers", "runtime"),
     "assign": ("context", "storage", "workers", "runtime"),
@@ -90,6 +90,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "backtest": ("reading",),
     "what_if": ("context", "pages", "storage", "workers", "backtest", "reading", "runtime"),
     "show": ("pages", "reading", "runtime"),
+    "sql": ("pages", "storage", "runtime"),
 }
 MAY_IMPORT_OF_ASSIGNORS: dict[str, tuple[str, ...]] = {
     "java": ("model",),
@@ -103,7 +104,10 @@ MAY_IMPORT_OF_ASSIGNORS: dict[str, tuple[str, ...]] = {
 }
 PIPELINE = "jobs.pipeline"
 # Rooms that read tables, and what of them may not all the same: a worker function, which never starts a Spark job.
-ACTIONS_IN = {"storage", "context", "land", "assign", "audit", "report", "verify", "maintain", "what_if", "gates", "preflight", "pipeline"}
+ACTIONS_IN = {
+    *("storage", "context", "land", "assign", "audit", "report", "sql", "verify", "maintain", "what_if"),
+    *("gates", "preflight", "pipeline"),
+}
 ACTIONS = {"collect", "toPandas", "toArrow", "toLocalIterator", "isEmpty", "foreach", "foreachPartition", "show"}
 BARE_ACTIONS = {"count", "first", "head", "take", "tail"}  # only without arguments: with one they are functions of other things
 NOT_CONNECT = {"sparkContext", "_jvm", "_jdf", "_jsc", "rdd", "cache", "persist", "unpersist"}
@@ -194,7 +198,8 @@ def rooms_import_what_lies_below(source: Source) -> Iterator[str]:
 
 def the_pipeline_enters_by_the_door(source: Source) -> Iterator[str]:
     for line, name in source.imports():
-        if source.module == PIPELINE and _room(name) in COMMANDS and not name.startswith(f"jobs.{_room(name)}.run"):
+        is_command, doors = name.startswith("jobs.") and _room(name) in COMMANDS, ("run", "options")
+        if source.module == PIPELINE and is_command and not name.startswith(tuple(f"jobs.{_room(name)}.{door}" for door in doors)):
             yield f"{source.module}:{line} imports {name}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ def test_readers_see_the_old_run_while_newer_versions_are_unpublished(
     for row in audits:
         moved[row["group_id"]] = moved.get(row["group_id"], 0) + (row["movement_count"] or 0)
     assert len(names["moved"]) == len(rows(demo_warehouse, "movements"))
+    found = Counter(row["rule_id"] for row in rows(demo_warehouse, "findings"))
+    assert found and dict(names["loudest"].fetchall()) == found
     assert dict(names["restless"].iter_rows()) == moved
     assert names["held"].count() == len(rows(demo_warehouse, "assignments"))
 

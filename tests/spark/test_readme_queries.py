@@ -1,8 +1,7 @@
-"""The questions that the README answers in SQL: each query runs on what a run has published, and gives what the rows say."""
+"""The questions of ``sql --question``: each query runs on what a run has published, and gives what the rows say."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from jobs.sql.questions import QUESTIONS
 from tests.builders.tables import rows
 
-README = Path(__file__).resolve().parents[2] / "README.md"
-UNBALANCED, COST, WHY, CONFORMANCE, RESUME = re.findall(r"^```sql\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+UNBALANCED, COST, WHY, CONFORMANCE, RESUME = QUESTIONS.values()
 VIEWED = ("generation_audits", "movements")
 
 Ask = Any

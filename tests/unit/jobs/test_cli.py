@@ -356,7 +356,7 @@ def test_texts_without_a_time_are_refused_where_they_are_what_was_asked_for(inpu
         cli.main(["land", "--input", *(str(tmp_path / name) for name in inputs)])
 
 
-@pytest.mark.parametrize("command", sorted({*COMMANDS} - {"run", "land", "collect", "show", "explain", "what-if"}))
+@pytest.mark.parametrize("command", sorted({*COMMANDS} - {"run", "land", "collect", "show", "explain", "sql", "what-if"}))
 def test_commands_after_landing_ignore_configured_inputs(command: str, executed: list, tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("inputs: [nowhere]")
     cli.main([command, "--config", str(tmp_path / "f.yaml")])

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from jobs.pages.row_text import to_csv, to_json
 from jobs.report.exports import exported_columns
 from jobs.report.page import build_page, render, render_group
 from jobs.report.prometheus import to_prometheus
-from jobs.report.row_text import to_csv, to_json
 from jobs.runtime.errors import UsageError
 from jobs.runtime.output_files import (
     EXPORTED_KEYS,

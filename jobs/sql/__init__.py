@@ -1,0 +1,1 @@
+"""One query over the published tables, with Spark; nothing is locked or written."""
