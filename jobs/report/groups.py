@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import overload
 
 from jobs.pages.figures import (
@@ -41,18 +41,13 @@ from jobs.report.view import (
     ReportRows,
     Row,
 )
-from schemas.vocabulary import Basis, Rule, Severity
+from schemas.vocabulary import Basis, Severity
 
 _CHANGES = ("revoked_count", "reassigned_count", "gained_count", "lost_count", "orphaned_count")
 """Audit columns that together count the partitions that changed owner; those handed over are gained ones."""
 
 _WEIGHTS = ("lag_imbalance_ratio", "throughput_imbalance_ratio", "rack_match_ratio")
 """Further columns of the last settled generation that the head of a group's details shows."""
-
-STUCK_RULES = (Rule.NOT_RECONCILED,)
-"""Rules of a rebalance that does not end."""
-SILENT_RULES = (Rule.MEMBER_STALLED, Rule.MEMBERS_NEVER_COMMIT)
-"""Rules of members that have partitions and do not commit."""
 
 MOST_DRAWN = 3
 """Generations of a group whose movements are drawn: the newest in which something moved."""
@@ -232,8 +227,6 @@ def _group_view(
         lag_now_at=moment(from_ms(lags[0]["newest_at_ms"])) if lags else EN_DASH,
         lag_partitions=count(lags[0]["row_total"] if lags else 0),
         lags=lag_lines(lags, names),
-        stuck_now=_current(findings, STUCK_RULES),
-        silent_now=_current(findings, SILENT_RULES),
     )
 
 
@@ -241,11 +234,6 @@ def _member_names(holdings: Sequence[Row], flows: Sequence[Row], lags: Sequence[
     """Return the names of all members of a group that its details show."""
     ids = {row["member_id"] for row in (*holdings, *lags)} | {flow[name] for flow in flows for name in ("previous_member_id", "member_id")}
     return name_members(ids - {None}, [*holdings, *members])
-
-
-def _current(findings: Iterable[FindingView], rules: Collection[Rule]) -> tuple[FindingView, ...]:
-    names = {words(rule) for rule in rules}
-    return tuple(finding for finding in findings if finding.is_current and finding.rule in names)
 
 
 def _newest_generations(tallies: Sequence[Row]) -> list[Row]:

@@ -346,7 +346,6 @@ class GroupView:
     Attributes:
         lag_now: the lag of all partitions with a known one, as of ``lag_now_at``, the newest moment that has landed from the cluster.
         lags: the partitions with the largest lag, at most ``jobs.report.queries.MOST_LAGS`` of all ``lag_partitions``.
-        stuck_now, silent_now: findings of the newest generation on a rebalance that does not end, and on members that do not commit.
     """
 
     line: GroupLine
@@ -366,8 +365,6 @@ class GroupView:
     lag_now_at: str
     lag_partitions: Figure
     lags: tuple[LagLine, ...]
-    stuck_now: tuple[FindingView, ...]
-    silent_now: tuple[FindingView, ...]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from jobs.pages.figures import EN_DASH
 from jobs.report.lag_lines import lag_lines, total_lag
 from jobs.report.page import build_page, render
-from tests.builders.report_rows import AS_OF, MEMBER, OTHER, SUMMARY, finding_row, holding_row, lag_row, sample
+from tests.builders.report_rows import AS_OF, MEMBER, OTHER, SUMMARY, holding_row, lag_row, sample
 
 
 def test_partitions_with_the_largest_lag_come_first_and_unknown_ones_last():
@@ -36,16 +36,10 @@ def test_total_lag_says_for_how_many_partitions_it_is_known():
     assert [total_lag(rows).value for rows in ([], [lag_row(0, None)])] == [None, None]
 
 
-def test_group_shows_its_lag_and_who_is_silent_or_stuck_now():
-    now = [finding_row(rule_id=name, is_current=True) for name in ("member_stalled", "not_reconciled")]
-    past = finding_row(rule_id="members_never_commit")
-    page = build_page(replace(sample(["orders"]), findings=[*now, past]), AS_OF, SUMMARY)
+def test_group_shows_its_lag_now():
+    page = build_page(sample(["orders"]), AS_OF, SUMMARY)
     (group,) = page.worst
     assert (group.lag_now.text, group.lag_now_at, group.lag_partitions.value) == ("7", "2026-09-21 14:15:20", 2)
-    assert [[finding.rule for finding in facts] for facts in (group.silent_now, group.stuck_now)] == [
-        ["member stalled"],
-        ["not reconciled"],
-    ]
     html = render(page).html
     assert "Lag now" in html and "at 2026-09-21 14:15:20" in html and "Cut: the 2 partitions" not in html
     cut = build_page(replace(sample(["orders"]), lags=[lag_row(1, 7, row_total=3)]), AS_OF, SUMMARY)
