@@ -107,6 +107,12 @@ def stopped_partitions(quiet: DataFrame, generations: DataFrame, assignments: Da
     return marked.select(*PARTITION_KEY, "member_id", "committed_offset").join(named, [*GROUP_KEY, "member_id"])
 
 
+def _sum(name: str) -> Column:
+    """Return the sum of a column, at most the largest number that a column can hold; null if no value is known."""
+    total = F.sum(F.col(name).cast("decimal(38,0)"))
+    return F.when(total > MOST_LAG, F.lit(MOST_LAG)).otherwise(total.cast("bigint"))  # least ignores a null
+
+
 def stalled_members(grown: DataFrame, looks: DataFrame, client_ids: DataFrame) -> DataFrame:
     """Return the members that have stopped to commit although records came in, long enough before their commits are no longer known.
 
@@ -120,12 +126,11 @@ def stalled_members(grown: DataFrame, looks: DataFrame, client_ids: DataFrame) -
     with_lag = grown.join(ends, [*TOPIC_KEY, "partition"], "left").withColumn(
         "lag", waiting_records(F.col("committed_offset"), F.col("end_offset"))
     )
-    totals = {name: F.least(F.sum(F.col(name).cast("decimal(38,0)")), F.lit(MOST_LAG)).cast("bigint") for name in ("record_count", "lag")}
     names = F.sort_array(F.collect_list(F.concat_ws("-", "topic", "partition")))
     by_member = with_lag.groupBy(*GROUP_KEY, "member_id", "since", "silent_ms").agg(
         F.count(F.lit(1)).cast("int").alias("partition_count"),
         F.slice(names, 1, PARTITIONS_NAMED).alias("partitions"),
-        *[total.alias(name) for name, total in totals.items()],
+        *[_sum(name).alias(name) for name in ("record_count", "lag")],
     )
     named = by_member.where("record_count > 0").join(client_ids, [*GROUP_KEY, "member_id"], "left")
     since_ms = F.unix_millis("since").alias("since_ms")

@@ -65,7 +65,7 @@ class StalledMember:
     member_id: str
     client_id: str | None
     partition_count: int
-    partitions: Sequence[str]
+    partitions: list[str]
     record_count: int
     lag: int | None
     since_ms: int

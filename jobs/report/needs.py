@@ -17,7 +17,10 @@ BETTER_ASSIGNOR = "better_assignor"
 LEAST_GAIN = 0.1
 """Difference of the imbalance ratio from which another assignor is worth a change: a tenth of the mean load."""
 
-_ORDER = {rule.value: number for number, rule in enumerate(Rule)}
+STANDS_STILL = (Rule.NOT_RECONCILED, Rule.MEMBER_STALLED)
+"""Rules of groups that are stuck or silent now: among findings of one severity they come first, since records wait meanwhile."""
+
+_ORDER = {rule.value: number for number, rule in enumerate((*STANDS_STILL, *(rule for rule in Rule if rule not in STANDS_STILL)))}
 _RANKS = {severity.value: severity.rank for severity in Severity}
 
 
@@ -36,7 +39,7 @@ class Need:
     @property
     def rank(self) -> int:
         """Return a number that is larger for a need that is more urgent."""
-        return _RANKS[self.severity]
+        return 2 * _RANKS[self.severity] + (self.rule in STANDS_STILL)
 
 
 def need_of(current: Iterable[tuple[str, str]], member_count: int | None, better_gain: float | None) -> Need | None:

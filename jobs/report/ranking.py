@@ -39,8 +39,9 @@ def has_no_generations(row: Row) -> bool:
 def worst_first(row: Row) -> tuple[float | str, ...]:
     """Return the sort key of the ranking: what needs someone now comes first, then what is past.
 
-    That is: the severity of the need, the findings that hold now, the gain of a better assignor that is a need. Then over all generations
-    critical findings, warnings, avoidable movements, movements; unknown counts as 0. Groups without generations come last.
+    That is: the severity of the need, whether the group is stuck or silent now, the findings that hold now, the gain of a better assignor
+    that is a need. Then over all generations critical findings, warnings, avoidable movements, movements; unknown counts as 0. Groups
+    without generations come last.
     """
     need = stored_need(row)
     return (

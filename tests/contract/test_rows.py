@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 from assignors.audit.movements import Difference, Movement
 from assignors.generation.balance import Balance
 from jobs.audit.udfs import BALANCE_COLUMNS, BOUND_COLUMNS, DIFFERENCE_COLUMNS, SOLUTION_COLUMNS
-from jobs.findings.commits import BusyCoordinator, SilentMember, UnsubscribedTopic
+from jobs.findings.commits import BusyCoordinator, ExpiringTopic, SilentMember, StalledMember, UnsubscribedTopic
 from jobs.findings.looks import GrownTopic
 from schemas import row_types, staging
 
@@ -114,6 +114,8 @@ def test_every_struct_has_a_type() -> None:
     [
         (struct_of(staging.COMMIT_FACTS["unsubscribed"]), UnsubscribedTopic),
         (struct_of(staging.COMMIT_FACTS["silent"]), SilentMember),
+        (struct_of(staging.COMMIT_FACTS["stalled"]), StalledMember),
+        (struct_of(staging.COMMIT_FACTS["expiring"]), ExpiringTopic),
         (struct_of(staging.COMMIT_FACTS["coordinator"]), BusyCoordinator),
         (struct_of(staging.GROWTH_FACTS["grown"]), GrownTopic),
     ],

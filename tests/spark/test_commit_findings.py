@@ -206,6 +206,11 @@ CASES: dict[str, Case] = {
         [*BEFORE, *(commit("t", 1, MADE + minute * MINUTE) for minute in range(1, 41))],
         COMES_IN,
     ),
+    "stopped, with a commit below 0": (
+        [one_timed()],
+        [*BEFORE, commit("t", 0, MADE + 10 * MINUTE + 1, committed_offset=-1), LATER],
+        [look(MADE + 11 * MINUTE, 7, 0), look(MADE + 20 * MINUTE, 12, 2**63 - 1)],
+    ),
     "its other partition is committed": ([one_timed()], [*BEFORE, *(commit("t", 1, row["position"] + MINUTE) for row in MORE)], COMES_IN),
     "within the timeout": ([one_timed(timeout_ms=40 * MINUTE)], [*BEFORE, LATER], COMES_IN),
     "within its intervals": ([one_timed()], [commit("t", 0, MADE), commit("t", 0, MADE + 9 * MINUTE), LATER], COMES_IN),
@@ -245,7 +250,14 @@ TELLING = (
     *("at a group that is known", "just enough", "offsets that no log reaches", "a member that is there twice"),
     *("as many without commits as it has", "one partition told twice"),
     *("waits for one", "both wait", "it has written nothing"),
-    *("stopped", "stopped, and the log is read to its end", "stopped, one of two", "expire soon", "expire soon, not subscribed"),
+    *(
+        "stopped, with a commit below 0",
+        "stopped",
+        "stopped, and the log is read to its end",
+        "stopped, one of two",
+        "expire soon",
+        "expire soon, not subscribed",
+    ),
 )
 
 
@@ -365,6 +377,8 @@ def test_member_that_has_stopped_to_commit_is_a_warning(found: dict[str, list[Ro
         "stalled_member_count": "1", "member_count": "1", "members": "m", "client_ids": "app", "partition_count": "2",
         "partitions": "t-0, t-1", "record_count": "5", "since": "1970-01-01T00:10:01Z", "seconds": "1800", "lag": "7",
     }  # fmt: skip
+    (row,) = found["stopped, with a commit below 0"]
+    assert (row["evidence"]["record_count"], row["evidence"]["lag"]) == (str(2**63 - 1), "13")
     (row,) = found["stopped, one of two"]
     assert (row["evidence"]["members"], row["evidence"]["member_count"]) == ("a", "2")
 

@@ -67,6 +67,7 @@ def test_row_order_does_not_matter(seed):
 def test_first_is_what_needs_someone_then_past_criticals_warnings_avoidable_movements_name():
     ranked = [
         group_row("k", need_severity="critical", need_rule="partitions_left_out", current_critical_count=1, critical_count=1),
+        group_row("t", need_severity="warning", need_rule="member_stalled", current_warning_count=1, warning_count=1),
         group_row("l", need_severity="warning", need_rule="restart_loop", current_warning_count=2, warning_count=2),
         group_row("m", need_severity="warning", need_rule="restart_loop", current_warning_count=1, warning_count=9),
         group_row("n", need_severity="info", need_rule=BETTER_ASSIGNOR, better_gain=0.5),
