@@ -18,12 +18,11 @@ from jobs.report.exchange import MOST_OWNERS, draw_exchange
 from jobs.report.fleet import MOST_ASSIGNORS
 from jobs.report.groups import anchor
 from jobs.report.heat_map import lay_out
-from jobs.report.leaders import with_changes
 from jobs.report.needs import BETTER_ASSIGNOR
 from jobs.report.page import build_page, render, to_text
 from jobs.report.ranking import Ranking, worst_first
 from jobs.report.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
-from jobs.report.timeline import CAUSE_MARKS, course, draw
+from jobs.report.timeline import CAUSE_MARKS, course, draw, with_changes
 from jobs.report.view import ReportRows
 from tests.builders.report_rows import (
     AS_OF,
