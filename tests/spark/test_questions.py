@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from jobs.sql.questions import QUESTIONS
+from jobs.sql.questions import QUESTIONS
 from tests.builders.tables import rows
 
 UNBALANCED, COST, WHY, CONFORMANCE, RESUME = QUESTIONS.values()
