@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from jobs.sql.questions import QUESTIONS
-from jobs.sql.questions import QUESTIONS
 from tests.builders.tables import rows
 
 UNBALANCED, COST, WHY, CONFORMANCE, RESUME = QUESTIONS.values()
