@@ -26,7 +26,7 @@ from jobs.runtime.errors import EvenkeelError, InterruptedRunError, PlatformErro
 from jobs.runtime.extras import check_extras
 from jobs.runtime.interruption import Interruption
 from jobs.runtime.locations import local_folder, on_one_line
-from jobs.runtime.log_format import coloured, logs_json, set_up_logging
+from jobs.runtime.log_format import clear_progress, coloured, logs_json, set_up_logging
 from jobs.runtime.output_files import check_new_file, check_outputs
 from jobs.runtime.run_options import RunNameOptions
 from jobs.settings import check_strategies, conf_folder, load_settings
@@ -103,6 +103,7 @@ def main(argv: Sequence[str] | None = None, interruption: Interruption | None = 
         else:
             summary = _run(command, options, facts, interruption)
         if summary is not None:
+            clear_progress()
             print(summary, flush=True)
 
 
@@ -164,10 +165,7 @@ def _run(command: Command, options: LocationOptions, facts: dict[str, Any], inte
         named = (options.config, landing.client_properties, *settings.inputs)
         read = [Path(name) for name in named if name is not None] + [Path(capture.path) for capture in captures]
         check_outputs(settings, read, overwrite=PageOptions.of(options).overwrite)
-    summary = _execute(command, options, settings, folder, captures, lambda: datetime.now(timezone.utc), facts, interruption)
-    if summary is not None and command.makes_report:
-        facts["report"] = summary.rsplit("\n", 1)[-1]
-    return summary
+    return _execute(command, options, settings, folder, captures, lambda: datetime.now(timezone.utc), facts, interruption)
 
 
 def _check_options(options: LocationOptions, settings: Settings) -> None:
@@ -269,8 +267,7 @@ def _execute(
 def _tell(*lines: str) -> None:
     """Print why a command ended, unless the last line of its JSON log has it."""
     if not logs_json():
-        if sys.stderr.isatty():
-            print("\r\x1b[K", end="", file=sys.stderr)  # the name of the stage in progress
+        clear_progress()
         for line in lines:
             print(coloured(f"evenkeel: {on_one_line(line)}", sys.stderr), file=sys.stderr)
 

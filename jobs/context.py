@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import platform
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from jobs.runtime.arguments import LocationOptions
 from jobs.runtime.installation import evenkeel_version
 from jobs.runtime.interruption import Interruption
 from jobs.runtime.jvm import jvm_versions
+from jobs.runtime.log_format import clear_progress, show_progress
 from jobs.runtime.run_options import WarehouseOptions
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.guard import WorkerLimits
@@ -224,10 +224,10 @@ class RunContext(RunInputs):
 def stage_timer(name: str) -> Iterator[None]:
     """Show the stage that begins, and log its time when it ends."""
     started = time.monotonic()
-    if sys.stderr.isatty() and logger.isEnabledFor(logging.INFO):
-        print(f"evenkeel: {name} ...", end="\r", file=sys.stderr, flush=True)
+    show_progress(name)
     yield
     took = time.monotonic() - started
+    clear_progress()
     logger.info("%-8s %6.1f s", name, took, extra={"facts": {"phase": name, "seconds": round(took, 3)}})
 
 

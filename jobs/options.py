@@ -147,6 +147,7 @@ class PageOptions(StageOptions):
 
     output: str | None = option(metavar="FILE", help="file of the report (default: report.html in the warehouse folder)")
     overwrite: bool = option(False, action="store_true", help="let the report replace files that no report wrote; never inputs or tables")
+    json: bool = option(False, action="store_true", help="print the summary as one JSON object instead of text")
 
     def extras(self) -> tuple[str, ...]:
         """Return the extras of setup.cfg that the command needs with these options."""
@@ -264,7 +265,7 @@ _COMMANDS = (
     ),
     Command(
         "report",
-        "tables -> one self-contained HTML page and a summary on stdout, whose last line is the page's path",
+        "tables -> one self-contained HTML page and a summary on stdout: what needs someone, what to change, the next command",
         ReportOptions,
         makes_report=True,
         is_short=True,

@@ -35,7 +35,7 @@ from jobs.decoders.captures import content_digest
 from jobs.decoders.describe_rows import WAYS_OUT
 from jobs.land import run as land
 from jobs.maintain import run as maintain
-from jobs.options import AssignOptions, LandOptions, MaintainOptions, StageOptions, VerifyOptions
+from jobs.options import AssignOptions, LandOptions, MaintainOptions, PageOptions, StageOptions, VerifyOptions
 from jobs.preflight import check_names, check_reach
 from jobs.report import run as report
 from jobs.runtime.errors import (
@@ -49,6 +49,7 @@ from jobs.runtime.errors import (
 )
 from jobs.runtime.interruption import TableState
 from jobs.runtime.jvm import SPARK_ERRORS, STORAGE_ERRORS
+from jobs.runtime.output_files import page_file
 from jobs.runtime.run_options import WarehouseOptions
 from jobs.sql import run as sql
 from jobs.sql.options import SqlOptions
@@ -182,20 +183,24 @@ def _repeat(warehouse: Warehouse, request: Request, before: Row) -> str | None:
     warehouse.read_published()
     _tidy(warehouse)  # the run may have been killed before it did so
     request.facts.update(run_id=request.run_id, run_sequence=before["run_sequence"], status=before["status"])
-    if isinstance(request.options, WhatIfOptions):
-        request.facts["output_counts"] = dict(before["output_counts"])
-    return _summarise(warehouse, request, before["run_sequence"], dict(before["input_counts"]), dict(before["table_versions"]))
+    return _summarise(warehouse, request, before["run_sequence"], before, dict(before["table_versions"]))
 
 
 def _summarise(
-    warehouse: Warehouse, request: Request, run_sequence: int, input_counts: Mapping[str, int], versions: dict[str, int]
+    warehouse: Warehouse, request: Request, run_sequence: int, counts: Row | Mapping[str, Any], versions: dict[str, int]
 ) -> str | None:
-    """Return the last output of a published run: the summary of its report if it makes one, or what it has saved."""
+    """Return the last output of a published run: the summary of its report if it makes one, or what it has saved or removed.
+
+    Args:
+        counts: ``input_counts`` and ``output_counts`` of its row in ``runs``.
+    """
     if isinstance(request.options, WhatIfOptions):
         from jobs.what_if.save import saved_in_words
 
-        return saved_in_words(request.run_id, request.facts["output_counts"])
-    run = {"run_id": request.run_id, "input_counts": dict(input_counts)}
+        return saved_in_words(request.run_id, dict(counts["output_counts"]))
+    if "maintain" in request.command.stages:
+        return maintain.in_words(dict(counts["output_counts"]))
+    run = {"run_id": request.run_id, "input_counts": dict(counts["input_counts"])}
     summary = _report(warehouse, request, run, versions) if request.command.makes_report else None
     _check_fail_on(warehouse, request, run_sequence, summary)
     return summary
@@ -255,7 +260,8 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
     _tidy(warehouse)
     if "maintain" in request.command.stages:
         _vacuum(context, request.now())
-    return _summarise(warehouse, request, warehouse.run_sequence, context.input_counts, versions)
+    counts = {"input_counts": context.input_counts, "output_counts": request.facts["output_counts"]}
+    return _summarise(warehouse, request, warehouse.run_sequence, counts, versions)
 
 
 def _tidy(warehouse: Warehouse) -> None:
@@ -404,7 +410,9 @@ def _report(warehouse: Warehouse, request: Request, summary: dict[str, Any], ver
     """
     is_wanted_anew = not request.command.stages
     with stage_timer("report"):
-        return report.run(warehouse, request.settings, request.as_of, summary, versions, is_wanted_anew=is_wanted_anew)
+        request.facts["report"] = str(page_file(request.settings.report))
+        is_json = PageOptions.of(request.options).json
+        return report.run(warehouse, request.settings, request.as_of, summary, versions, is_wanted_anew=is_wanted_anew, is_json=is_json)
 
 
 def _check_fail_on(warehouse: Warehouse, request: Request, run_sequence: int, summary: str | None) -> None:

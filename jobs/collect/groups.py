@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import shlex
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from jobs.brokers.cluster import Cluster
 from jobs.brokers.groups import is_between_generations, poll_groups
 from jobs.collect.folder import CaptureFolder
 from jobs.collect.options import CollectOptions
-from jobs.collect.session import MetadataSnapshots, StopSignal, check_cluster, files_in_words, naming_the_folder
+from jobs.collect.session import MetadataSnapshots, StopSignal, check_cluster, files_in_words, naming_the_folder, next_command
 from jobs.runtime.errors import ClusterError, CollectionBrokenError
 from jobs.runtime.locations import masked
 from schemas.positions import PolledGroups, SeenGroup
@@ -171,10 +170,10 @@ class GroupCollection:
             raise CollectionBrokenError(f"cluster {look['cluster_id']} answers now, cluster {self._cluster.cluster_id} answered before")
 
     def summary(self) -> str:
-        """Return what was collected into which files, and the next command."""
+        """Return what was collected into which files; the next command is the last line."""
         folder = str(self._folder.path)
         what = f"{self._line_count:,} changes of {self._group_count:,} groups{_described(self._not_shown)}"
-        return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}; continue with: run --input {shlex.quote(folder)}"
+        return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}\n{next_command(folder)}"
 
 
 def _described(not_shown: Counter[str]) -> str:

@@ -7,7 +7,6 @@ ends. Only committed records are read.
 from __future__ import annotations
 
 import logging
-import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -19,7 +18,15 @@ from jobs.brokers.log_continuity import check_same_log, resume_positions
 from jobs.brokers.records import Reader
 from jobs.collect.folder import CaptureFolder
 from jobs.collect.options import CollectOptions
-from jobs.collect.session import ANOTHER_FOLDER, MetadataSnapshots, StopSignal, check_cluster, files_in_words, naming_the_folder
+from jobs.collect.session import (
+    ANOTHER_FOLDER,
+    MetadataSnapshots,
+    StopSignal,
+    check_cluster,
+    files_in_words,
+    naming_the_folder,
+    next_command,
+)
 from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError, InterruptedRunError, TopicForbiddenError
 from jobs.runtime.locations import masked
 from schemas.positions import Positions
@@ -153,10 +160,10 @@ class RecordCollection:
         return f"{count} records are saved, call again to continue after them" if count else "no records were read"
 
     def summary(self) -> str:
-        """Return what was collected into which files, and the next command."""
+        """Return what was collected into which files; the next command is the last line."""
         folder = str(self._folder.path)
         what = f"{self._folder.record_count:,} records of {len(self._next_offsets)} partitions of {OFFSETS_TOPIC}"
-        return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}; continue with: run --input {shlex.quote(folder)}"
+        return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}\n{next_command(folder)}"
 
 
 class _Progress:

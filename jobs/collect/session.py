@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import signal
 import threading
 import time
@@ -15,12 +16,15 @@ from typing import Any
 from jobs.brokers.cluster import Cluster
 from jobs.collect.folder import CaptureFolder
 from jobs.collect.options import CollectOptions
+from jobs.launcher.messages import program
 from jobs.runtime.errors import CaptureFolderError, ClusterError
 from jobs.runtime.locations import masked
 from schemas.positions import PolledGroups, Positions
 
 logger = logging.getLogger(__name__)
 
+WAREHOUSE = "audit"
+"""The warehouse of the next command, in the current folder; the docs use the same name."""
 ANOTHER_FOLDER = "name another folder with --output"
 
 
@@ -117,6 +121,14 @@ def naming_the_folder(options: CollectOptions) -> Iterator[None]:
         yield
     except CaptureFolderError as error:
         raise CaptureFolderError(f"--output {masked(str(options.output))}, {options.bootstrap_servers}: {error}") from None
+
+
+def next_command(folder: str) -> str:
+    """Return the command that audits a folder of captures.
+
+    Its warehouse is not the default one, which has the demo: two clusters in one report would be hard to tell apart.
+    """
+    return shlex.join([program(), "run", "--input", folder, "--warehouse", WAREHOUSE])
 
 
 def files_in_words(files: list[str]) -> str:

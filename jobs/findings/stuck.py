@@ -32,6 +32,8 @@ class StuckFacts:
 
 DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
 """The default of ``max.poll.interval.ms``, for groups whose members have no recorded timeout."""
+FEWEST_POLLS = 3
+"""How many polls have to see a rebalance of which no log has the beginning."""
 
 
 @rule(
@@ -42,7 +44,8 @@ DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
         "A classic group has begun a rebalance since its newest generation, and no newer generation, assignment or end of the group is "
         "known. This lasts for longer than the longest rebalance timeout of the members, or than 300 s if none is recorded. It begins with "
         "a line in the coordinator's log, or with the first poll that sees the group in PreparingRebalance or CompletingRebalance. The "
-        "time counts up to the last such poll, or up to the last line of that broker about any group."
+        "time counts up to the last such poll, or up to the last line of that broker about any group. Without a log, at least "
+        f"{FEWEST_POLLS} polls see it: two may see two short rebalances."
     ),
     advice=(
         "No member reads in this time. In PreparingRebalance the coordinator waits for members to join again, and should remove those that "
@@ -54,7 +57,8 @@ DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
 def endless_rebalance(facts: StuckFacts) -> Found | None:
     """Return how long the group has been rebalancing, and the members that take part."""
     timeout_ms = facts.rebalance_timeout_ms or DEFAULT_REBALANCE_TIMEOUT_MS
-    if facts.waited_ms <= timeout_ms:
+    is_chance = facts.reason is None and 0 < facts.poll_count < FEWEST_POLLS
+    if facts.waited_ms <= timeout_ms or is_chance:
         return None
     assumed = "" if facts.rebalance_timeout_ms else ", which is assumed"
     awaited = "the assignment of the leader" if facts.state == COMPLETING else "members to join again"

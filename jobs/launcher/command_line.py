@@ -23,7 +23,7 @@ SETTINGS = {"spark.master": "master", "spark.remote": "remote", "spark.submit.de
 """The same options by their names as settings of ``--conf``."""
 ALSO_PASSED_ON = ("master", "deploy_mode")
 """The fields of CommandLine that stay among Spark's options; the launcher adds the others itself."""
-WITH_SPARK = ("run", "land", "assign", "audit", "report", "maintain", "verify")
+WITH_SPARK = ("run", "land", "assign", "audit", "report", "sql", "maintain", "verify")
 """The commands that start Spark. A word that is no command starts none: Python then says what is wrong."""
 WITHOUT_SPARK = {"collect": (), "show": (), "explain": (), "what-if": ("--save",)}
 """The commands that are plain Python, with the options that take Spark all the same."""

@@ -8,11 +8,13 @@ unchanged. Readers of earlier versions lose nothing: VACUUM runs after that row,
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from datetime import datetime
 
 from jobs.context import RunContext, StageResult
 from jobs.maintain import cluster_removal
 from jobs.maintain.retention import drop_history
+from jobs.runtime.log_format import show_progress
 from jobs.storage.delta_log import checkpoint_before, cut_before
 from jobs.storage.table_maintenance import file_counts, keep_files, optimize
 from jobs.storage.table_maintenance import vacuum as remove_unused_files
@@ -44,9 +46,29 @@ def run(context: RunContext, drop_cluster: str | None = None) -> StageResult:
         logger.info("%s: removed %d rows", name, rows)
     counts = {f"{name}.dropped": rows for name, rows in dropped.items()}
     for name in context.warehouse.table_names:
+        show_progress(f"maintain: merging the files of {name}")
         keep_files(context.warehouse, name, context.settings.maintain.vacuum_hours)
         counts |= _merge_files(context.warehouse, name)
     return StageResult(state, output_counts=counts)
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Return what was done, in one line.
+
+    Args:
+        counts: ``runs.output_counts`` of the run.
+    """
+
+    def of(kind: str) -> dict[str, int]:
+        return {name.rpartition(".")[0]: number for name, number in counts.items() if name.endswith(f".{kind}") and number}
+
+    dropped, before, after = of("dropped"), of("files_before"), of("files_after")
+    done = []
+    if dropped:
+        done.append(f"removed {sum(dropped.values()):,} rows from {', '.join(dropped)}")
+    if before:
+        done.append(f"merged {sum(before.values()):,} files of {', '.join(before)} into {sum(after.values()):,}")
+    return f"maintained: {'; '.join(done) or 'no rows were old enough and no table had many files'}; removed files that no version uses"
 
 
 def _merge_files(warehouse: Warehouse, name: str) -> dict[str, int]:
@@ -66,6 +88,7 @@ def _merge_files(warehouse: Warehouse, name: str) -> dict[str, int]:
 def vacuum(context: RunContext, now: datetime) -> None:
     """Remove files that no version has used for long, and equally old commits; call it only after publication."""
     for name in context.warehouse.table_names:
+        show_progress(f"vacuum: {name}")
         remove_unused_files(context.warehouse, name)
         _cut_log(context, name, now)
 

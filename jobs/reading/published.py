@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 from operator import and_
@@ -44,6 +44,7 @@ class PublishedTables:
     folder: Path
     run_id: str
     versions: Mapping[str, int]
+    _opened: dict[str, ds.Dataset] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def rows(self, table: str, columns: Sequence[str], wanted: Filter | None = None, since: datetime | None = None) -> list[StoredRow]:
         """Return rows of a table, in no order; none of a table that the run did not know.
@@ -110,7 +111,10 @@ class PublishedTables:
         """Return the columns that the table has; None of a table that the run did not know."""
         if table not in self.versions:
             return None
-        dataset = _dataset_of(self.folder / table, DeltaTable(self.folder / table, version=self.versions[table]))
+        dataset = self._opened.get(table)
+        if dataset is None:
+            dataset = _dataset_of(self.folder / table, DeltaTable(self.folder / table, version=self.versions[table]))
+            self._opened[table] = dataset
         known = [name for name in columns if name in dataset.schema.names]
         return dataset.to_table(columns=known, filter=_expression(wanted or {}, since, until))
 

@@ -1,4 +1,4 @@
-"""The note of a report in its page: its tables and settings, and its summary for the terminal.
+"""The note of a report in its page: its tables and settings, and the facts of its summary.
 
 A run that changed no table reads the note. If the page would be the same, the run does not write it again.
 """
@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from schemas.config import ReportSettings
 
@@ -28,12 +29,12 @@ class Note:
 
     Attributes:
         made_of: as ``made_of`` returns it.
-        text: the summary for the terminal, without the page's path.
+        facts: those of the summary that a run prints.
         file_count: number of files with lines of groups, including the page.
     """
 
     made_of: str
-    text: str
+    facts: Mapping[str, Any]
     file_count: int = 1
 
     def as_json(self) -> str:

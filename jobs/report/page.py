@@ -23,7 +23,7 @@ from urllib.parse import quote
 from jinja2 import Environment, Template
 from markupsafe import Markup
 
-from jobs.pages.figures import EN_DASH, Figure, count, cut, moment, noun, visible, words
+from jobs.pages.figures import EN_DASH, count, moment, noun, visible, words
 from jobs.pages.shell import MOST_BYTES, as_script_data, page_environment, template_contents
 from jobs.report import fleet
 from jobs.report.backtest_view import predictions_view
@@ -47,8 +47,6 @@ for predictions that are not exact."""
 MOST_ROWS = 1_000
 """How many lines of a file are also rows. They need no script, so a small fleet has all of its lines there."""
 
-TEXT_GROUPS, LONGEST_TEXT_NAME = 10, 48
-"""How many groups the summary for the terminal shows, and how many characters of their names."""
 
 _LINK_BYTES = 100  # of a row's link and line's end, if the group's details are on the page
 _FILES_BYTES = 10_000  # for the names of the other files
@@ -280,52 +278,3 @@ def design_digest() -> str:
     for content in template_contents("jobs.report"):
         digest.update(content)
     return digest.hexdigest()
-
-
-def to_text(page: Page) -> str:
-    """Return the summary for the terminal: the fleet, and the worst groups as a table; it ends with an empty line."""
-    totals = {figure.name: figure.figure for figure in page.headline}
-    noted = {name: figure.text + (f" ({figure.note})" if figure.note else "") for name, figure in totals.items()}
-    noted |= {name: f"{noted[name]} {noun(totals[name], name[:-1])}" for name in ("members", "generations")}
-    lines = [
-        f"Evenkeel report as of {page.as_of} UTC, run {page.run_id}",
-        f"  groups       {noted['groups']} with {noted['members']} now and {noted['generations']}; "
-        f"clusters {', '.join(page.clusters) or EN_DASH}",
-        f"  movements    {noted['movements']}; avoidable {noted['avoidable']}",
-        f"  revocations  {noted['revocations']}; if eager {totals['if eager'].text}, if cooperative {totals['if cooperative'].text}",
-        f"  conformance  {_conformance_text(page)}",
-        f"  findings     {', '.join(f'{severity.figure.text} {severity.name}' for severity in page.severities)}",
-        "",
-        *_table(page.groups[:TEXT_GROUPS]),
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _conformance_text(page: Page) -> str:
-    totals = {name: 0 for name in fleet.CONFORMANCES}
-    for line in page.conformance:
-        for part in line.counts:
-            totals[part.name] += int(part.figure.value or 0)
-    return ", ".join(f"{number:,} {words(name)}" for name, number in totals.items() if number) or "nothing compared"
-
-
-def _table(worst: Sequence[GroupLine]) -> list[str]:
-    """Return the ranking with aligned columns; numbers are on the right, and names are cut."""
-    if not worst:
-        return ["  no groups"]
-    header = ["#", "group", "cluster", "strategy", "critical", "warning", "avoidable", "movements", "imbalance"]
-    cells = [header]
-    for group in worst:
-        figures: list[Figure] = [group.critical, group.warning, group.avoidable, group.movements, group.imbalance]
-        names = [group.group_id, group.cluster_id, group.strategy]
-        cells.append([str(group.rank), *(cut(name, LONGEST_TEXT_NAME) for name in names), *(figure.text for figure in figures)])
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    is_name = [1 <= column <= 3 for column in range(len(header))]
-    return [
-        "  "
-        + "  ".join(
-            cell.ljust(width) if left else cell.rjust(width) for cell, width, left in zip(row, widths, is_name, strict=True)
-        ).rstrip()
-        for row in cells
-    ]

@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 
 from jobs.pages.figures import from_ms
 from jobs.report.backtest_rows import collect_predicted, is_predictable
+from jobs.report.change_rows import collect_changes
 from jobs.report.commit_groups import count_commits
 from jobs.report.groups import add_settled
 from jobs.report.lag_rows import collect_lags
-from jobs.report.leaders import coordinator_changes, leader_changes
 from jobs.report.measures import AT_LAST_SETTLED, OF_GENERATION, ONLY_UNBROKEN, SUMMED, SUMS
 from jobs.report.member_names import is_bare
 from jobs.report.ranking import (
@@ -37,7 +37,6 @@ from schemas.tables import (
     ASSIGNMENTS,
     FINDINGS,
     GENERATION_AUDITS,
-    GROUP_EVENTS,
     MOVEMENTS,
     OFFSET_SNAPSHOTS,
     SUBSCRIPTION_SNAPSHOTS,
@@ -374,7 +373,7 @@ def collect_details(warehouse: Warehouse, settings: ReportSettings, groups: Sequ
         flows=flows,
         members=collect(describe_members(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(_since(unnamed)))) if unnamed else (),
         lags=collect_lags(warehouse, groups, _share(part, LAGS_SHARE, MOST_LAGS)),
-        changes=_collect_changes(warehouse, groups),
+        changes=collect_changes(warehouse, groups),
     )
 
 
@@ -398,14 +397,6 @@ def _since(groups: Mapping[GroupKey, int]) -> Column:
     return reduce(
         or_, (is_one_of([key], *GROUP_KEY) & (F.col("position") >= first) for key, first in zip(keys, groups.values(), strict=True))
     )
-
-
-def _collect_changes(warehouse: Warehouse, groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the changes of leaders and coordinators of some groups: ``ReportRows.changes``."""
-    changes = leader_changes(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_one_of(groups, *GROUP_KEY)))
-    if not warehouse.is_empty(GROUP_EVENTS.name):
-        changes = changes.unionByName(coordinator_changes(warehouse.read(GROUP_EVENTS.name).where(is_one_of(groups, *GROUP_KEY))))
-    return collect(changes)
 
 
 def _share(rows: float, share: float, most: int | None = None) -> int:

@@ -22,12 +22,13 @@ from urllib.parse import quote
 from jobs.pages.shell import MOST_BYTES
 from jobs.report.exports import set_clock, write_exports
 from jobs.report.note import Note, made_of, read_note
-from jobs.report.page import build_page, build_views, design_digest, render, render_group, to_text
+from jobs.report.page import build_page, build_views, design_digest, render, render_group
 from jobs.report.queries import collect, collect_details, collect_rows, condense_findings
 from jobs.report.ranking import (
     Ranking,
     group_key,
 )
+from jobs.report.summary import facts_of, next_command, to_json, to_text
 from jobs.report.view import Page
 from jobs.runtime.output_files import (
     PROMETHEUS_FILE,
@@ -63,32 +64,43 @@ def run(
     versions: Mapping[str, int] | None = None,
     *,
     is_wanted_anew: bool = True,
+    is_json: bool = False,
 ) -> str:
-    """Write the report, its exports and its further pages. Return its summary for the terminal; the last line is the report's path.
+    """Write the report, its exports and its further pages. Return its summary, see ``jobs.report.summary``.
 
     Args:
         as_of: the run's clock, with a time zone.
         summary: the run that made the tables, keyed as the columns of ``runs``: ``run_id`` and ``input_counts`` are shown.
         versions: of the tables that are read.
         is_wanted_anew: whether to replace a report of the same tables and settings; if not, only its clock for Prometheus is set.
+        is_json: whether the summary is one JSON object.
 
     Raises:
         EvenkeelError: a file of ``settings.report`` cannot be written.
     """
     content = made_of(versions or {}, settings.report, design_digest())
-    standing = None if is_wanted_anew else _standing(settings.report, content)
-    if standing is not None:
+    facts = None if is_wanted_anew else _standing(settings.report, content)
+    if facts is not None:
         if "prometheus" in settings.report.export:
             set_clock(exports_folder(settings.report) / PROMETHEUS_FILE, as_of)
         logger.info("report: kept %s, since no table has changed", page_file(settings.report).name)
-        return standing
+    else:
+        facts = _written(warehouse, settings.report, as_of, summary, content)
+    page, command = page_file(settings.report), next_command(facts, settings.warehouse)
+    return to_json(facts, page, command) if is_json else to_text(facts, page, command)
+
+
+def _written(
+    warehouse: Warehouse, wanted: ReportSettings, as_of: datetime, summary: Mapping[str, Any] | None, content: str
+) -> Mapping[str, Any]:
+    """Write the report; return its facts."""
     is_large = warehouse.read(GENERATION_AUDITS.name).count() >= COMPILED_FROM  # from the table's statistics
     with compiled_queries(warehouse.spark) if is_large else nullcontext():
-        return _write(warehouse, settings.report, as_of, summary, content)
+        return _write(warehouse, wanted, as_of, summary, content)
 
 
-def _standing(settings: ReportSettings, content: str) -> str | None:
-    """Return the summary of the present report if it has this content and all its files, else None."""
+def _standing(settings: ReportSettings, content: str) -> Mapping[str, Any] | None:
+    """Return the facts of the present report if it has this content and all its files, else None."""
     page = page_file(settings)
     note = read_note(page)
     if note is None or note.made_of != content:
@@ -96,20 +108,22 @@ def _standing(settings: ReportSettings, content: str) -> str | None:
     files = [further_page(page, number) for number in range(2, note.file_count + 1)]
     files += [exports_folder(settings) / name for name in export_names(settings.export)]
     files += [] if settings.group_pages is None else [Path(settings.group_pages)]
-    return f"{note.text}\n{page}" if all(path.exists() for path in files) else None
+    return note.facts if all(path.exists() for path in files) else None
 
 
-def _write(warehouse: Warehouse, wanted: ReportSettings, as_of: datetime, summary: Mapping[str, Any] | None, content: str) -> str:
+def _write(
+    warehouse: Warehouse, wanted: ReportSettings, as_of: datetime, summary: Mapping[str, Any] | None, content: str
+) -> Mapping[str, Any]:
     rows = collect_rows(warehouse, wanted)
     page = build_page(rows, as_of, summary)
-    text = to_text(page)
+    facts = facts_of(page)
     remove_unfinished_outputs(wanted)
-    detailed = write_page(page, wanted, note=Note(content, text))
+    detailed = write_page(page, wanted, note=Note(content, facts))
     if wanted.group_pages is not None:
         _write_details(warehouse, wanted, rows.ranked, page, detailed, Path(wanted.group_pages))
     for written in write_exports(warehouse, wanted.export, exports_folder(wanted), rows, as_of):
         logger.info("report: wrote %s", written)
-    return f"{text}\n{page_file(wanted)}"
+    return facts
 
 
 def write_page(page: Page, settings: ReportSettings, most_bytes: int = MOST_BYTES, note: Note | None = None) -> Collection[str]:

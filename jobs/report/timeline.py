@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assignors.audit.triggers import Trigger
-from jobs.pages.figures import EN_DASH, from_ms, moment, words
+from jobs.pages.figures import EN_DASH, from_ms, moment, short_names, words
 from jobs.pages.generation_words import special, what_changed
 
 Row = Mapping[str, Any]
@@ -47,6 +47,9 @@ CAUSE_MARKS = {
 """The sign of each cause under its generation; the legend of a drawing explains the signs in it."""
 
 ARROW = "\N{RIGHTWARDS ARROW}"
+
+NEAR_MS = 10 * 60_000
+"""How far the time of a generation and of the line with its number may differ: numbers begin again if a group is made again."""
 
 _WIDEST, _NARROWEST, _WANTED = 46, 15, 900
 _DIGIT = 6.2  # width of a digit at the chart's 11 px
@@ -165,6 +168,31 @@ def _outcome(row: Row) -> str:
 
 def _later(since_ms: int, at_ms: int) -> str:
     return f"+{max(0, at_ms - since_ms) / 1000:,.1f} s"
+
+
+def with_changes(generations: Sequence[Row], changes: Iterable[Row]) -> list[Row]:
+    """Return generations of a group with ``changes``, the texts of those that belong to each.
+
+    Args:
+        changes: of the group, as ``ReportRows.changes`` describes them.
+    """
+    known = sorted(changes, key=lambda row: (row["kind"], row["at_ms"]))
+    short = short_names(row[name] for row in known for name in ("before", "after"))
+
+    def belongs(change: Row, row: Row) -> bool:
+        if change["position"] is not None:
+            return bool(change["position"] == row["position"])
+        return bool(change["generation"] == row["generation"] and abs(change["at_ms"] - row["observed_at_ms"]) <= NEAR_MS)
+
+    return [
+        {
+            **row,
+            "changes": tuple(
+                f"{change['kind']} {short[change['before']]} {ARROW} {short[change['after']]}" for change in known if belongs(change, row)
+            ),
+        }
+        for row in generations
+    ]
 
 
 def describe(row: Row) -> str:

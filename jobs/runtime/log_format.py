@@ -39,6 +39,18 @@ def logs_json() -> bool:
     return any(isinstance(handler.formatter, _JsonFormatter) for handler in logging.getLogger("jobs").handlers)
 
 
+def show_progress(text: str) -> None:
+    """Show on a terminal what is in progress; the next line replaces it. Nothing with ``--quiet``."""
+    if sys.stderr.isatty() and logging.getLogger("jobs").isEnabledFor(logging.INFO):
+        print(f"\r\x1b[K{on_one_line(f'evenkeel: {text} ...')}", end="\r", file=sys.stderr, flush=True)
+
+
+def clear_progress() -> None:
+    """Remove what is in progress from the terminal."""
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
 def set_up_logging(log_format: str, level: int = logging.INFO) -> None:
     """Write the log of this package to stderr only, as ``text`` or ``json``, from this level on."""
     handler = logging.StreamHandler()

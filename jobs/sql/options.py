@@ -35,6 +35,10 @@ class SqlOptions(LocationOptions):
     format: str = option("table", choices=("table", "csv", "json"), help="how the rows are printed (default table)")
     limit: int = option(MOST_ROWS, type=whole_number, metavar="N", help=f"most rows; 0 for all (default {MOST_ROWS})")
 
+    def extras(self) -> tuple[str, ...]:
+        """Return the extras of setup.cfg that the command needs with these options."""
+        return ("spark",)
+
     def text(self) -> str:
         """Return the query.
 

@@ -60,14 +60,14 @@ def checked_query(spark: SparkSession, query: str) -> DataFrame:
     """Return the rows of a query, not computed yet. Nothing of a text that is no query is run.
 
     In Spark's grammar the parentheses of a common table expression have a query and nothing else: neither a command nor two statements.
-    So the text is parsed there first.
+    So the text is parsed there first. Behind EXPLAIN nothing runs, also of a text that closes the parentheses and goes on with a command.
 
     Raises:
         UsageError: see ``answer_query``.
     """
     text = query.strip().rstrip(";")
     try:
-        spark.sql(f"WITH query AS (\n{text}\n) SELECT 1")
+        spark.sql(f"EXPLAIN WITH query AS (\n{text}\n) SELECT 1")
         return spark.sql(text)
     except ParseException as error:
         raise UsageError(f"sql: expected one query, such as SELECT; {_reason(error)}") from None

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 
 from jobs.runtime.locations import LOG
+from jobs.runtime.log_format import show_progress
 from jobs.runtime.sidecars import has_checksums
 from jobs.verify.damage import Code, Damage, unreadable
 from jobs.verify.files import check_file
@@ -72,6 +73,7 @@ def check_folder(folder: Path) -> Checked:
     for spec in ALL_TABLES.values():
         is_there = spec.name not in OPTIONAL_TABLES or (folder / spec.name / LOG).is_dir() or _names(last, spec)
         if spec is not RUNS and is_there:
+            show_progress(f"verify: reading {spec.name} ({len(logs)} tables before)")
             wanted = published.table_versions.get(spec.name, 0) if published is not None else None
             logs[spec.name] = _check_table(spec, folder / spec.name, wanted, checked)
     if is_comparable:

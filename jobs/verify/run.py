@@ -10,6 +10,7 @@ from pathlib import Path
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
 from jobs.runtime.file_lock import shared
 from jobs.runtime.locations import RUN_LOCK
+from jobs.runtime.log_format import show_progress
 from jobs.storage.lease import wait_until_free
 from jobs.storage.warehouse import Warehouse
 from jobs.verify.damage import LEAVES_ROWS_READABLE, in_order, unreadable
@@ -37,6 +38,7 @@ def run(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float, 
         raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; name another location with --warehouse")
     with _undisturbed(warehouse, now, wait_seconds):
         checked = check_folder(warehouse.folder) if warehouse.folder is not None else check_tables(warehouse)
+        show_progress("verify: comparing the rows with each other")
         _check_invariants(warehouse, checked, None if all_groups else MOST_GROUPS)
     damages = in_order(checked.damages)
     for damage in damages:

@@ -1,11 +1,13 @@
 """CPU seconds of a whole `run` on the demo capture, as a multiple of the least that any Spark job with Delta and a Python UDF costs.
 
+Then those of the commands that read the warehouse: `sql` as such a multiple too, `show` and `explain` in seconds.
+
     python tests/benchmarks/startup.py [--rounds 5] [--limit 3.0]
 
 Three processes are measured in turn, so that a change in the machine's load meets all of them: the bare job below, `./spark-submit.sh
 run` into a fresh warehouse, and the same into the warehouse of the round before. All use the launcher's settings and jars. Printed are
-medians, the ratio to the bare job, and the stages that the run itself reports. Exit code 20 when either
-ratio exceeds the limit.
+medians, the ratio to the bare job, and the stages that the run itself reports. Exit code 20 when a ratio or a time exceeds its
+limit.
 
 Counted is user and system time of the process tree (``measuring``).
 """
@@ -31,6 +33,11 @@ from tests.benchmarks.measuring import (
     stage_seconds,
     user_environment,
 )
+
+READERS = {"show, list": ["show"], "show GROUP": ["show", "feed-coop"], "explain GROUP": ["explain", "feed-coop"]}
+"""Commands without Spark."""
+MOST_READER_S = 1.0
+MOST_SQL_RATIO = 1.5
 
 
 def report(name: str, usages: list[Usage], bare_s: float) -> float:
@@ -65,6 +72,8 @@ def main() -> int:
     bare: list[Usage] = []
     fresh: list[Usage] = []
     repeated: list[Usage] = []
+    asked: list[Usage] = []
+    read: dict[str, list[Usage]] = {name: [] for name in READERS}
     with tempfile.TemporaryDirectory() as folder:
         table, warehouse = Path(folder, "table"), Path(folder, "warehouse")
         bare_argv, bare_environment = bare_command(table, Path(folder, "bare.py"))
@@ -75,6 +84,9 @@ def main() -> int:
             bare.append(measure(bare_argv, bare_environment))
             fresh.append(measure(run, user_environment()))
             repeated.append(measure(run, user_environment()))
+            asked.append(measure([LAUNCHER, "sql", "--question", "why", "--warehouse", str(warehouse)], user_environment()))
+            for name, words in READERS.items():
+                read[name].append(measure([LAUNCHER, *words, "--warehouse", str(warehouse)], user_environment()))
             figures = ", ".join(f"{usages[-1].cpu_s:.1f}" for usages in (bare, fresh, repeated))
             print(f"round {number} of {options.rounds}: bare, fresh, again = {figures} CPU s", file=sys.stderr)
 
@@ -84,7 +96,12 @@ def main() -> int:
     report_stages(fresh)
     ratios.append(report("run, same warehouse again", repeated, bare_s))
     report_stages(repeated)
-    return MISSED_TARGET if max(ratios) > options.limit else 0
+    sql_ratio = report("sql", asked, bare_s)
+    for name, usages in read.items():
+        report(name, usages, bare_s)
+    slowest = max(statistics.median(usage.cpu_s for usage in usages) for usages in read.values())
+    is_missed = max(ratios) > options.limit or sql_ratio > MOST_SQL_RATIO or slowest > MOST_READER_S
+    return MISSED_TARGET if is_missed else 0
 
 
 if __name__ == "__main__":

@@ -121,13 +121,16 @@ def test_every_block_of_the_readme_runs(tmp_path: Path) -> None:
     for made in (".venv", ".evenkeel"):
         (checkout / made).symlink_to(ROOT / made)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTHON", "EVENKEEL"))}
+    printed = ""
     for language, text in BLOCKS:
         if text == THIS_VERY_RUN:
             continue
         command = ["bash", "-euc", text] if language == "bash" else [sys.executable, "-c", text]
         done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=1800)
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        printed += done.stdout
+    assert re.search(r"^```text\n(.*?)^```", README, re.MULTILINE | re.DOTALL)[1] in printed
     report = (checkout / "warehouse" / "report.html").read_text(encoding="utf-8")
-    counted = [re.search(f"<dt>{name}</dt><dd>(.*?)</dd>", report)[1] for name in ("groups", "generations")]
+    counted = [re.search(f"<dd>(.*?)</dd><dt>{name}</dt>", report)[1] for name in ("groups", "rebalances seen")]
     assert counted == list(re.search(r"(\d+) groups\s+and\s+(\d+)\s+generations", README).groups())
-    assert (checkout / "audit" / "report.html").exists()
+    assert (checkout / "first-look" / "report.html").exists()

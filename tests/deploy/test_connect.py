@@ -34,7 +34,7 @@ def connected(server: ConnectServer, tmp_path_factory: pytest.TempPathFactory) -
     warehouse = tmp_path_factory.mktemp("connected") / "warehouse"
     done = call(LAUNCHER, "--remote", server.address, "run", "--warehouse", warehouse, *AS_DEMO)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == str(warehouse / "report.html")
+    assert f"\nreport: {(warehouse / 'report.html').as_uri()}\n" in done.stdout
     return warehouse
 
 

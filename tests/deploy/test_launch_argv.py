@@ -34,6 +34,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     """A checkout after ``--setup``, as the page begins with; its spark-submit tells what it got."""
     checkout = Checkout(tmp_path_factory.mktemp("checkout"))
     checkout.write(checkout.spark / "bin" / "spark-submit", SPARK_SUBMIT)
+    with (checkout.root / "jobs" / "launcher" / "checks.py").open("a") as checks:
+        checks.write("\n\ndef _why_unreachable(host, port):\n    return ''  # the masters of the page are nowhere\n")
     assert checkout.call("--setup").returncode == 0
     return checkout
 

@@ -48,7 +48,7 @@ def test_a_run_makes_what_a_local_run_makes(cluster: Standalone, archive: Path, 
     driver = submit(cluster, archive, tmp_path, tmp_path / "warehouse")
     wait_until(lambda: all(map(executors, cluster.workers)) or not driver.is_running(), "an executor on each worker")
     assert driver.end() == 0, driver.said()
-    assert driver.said().rstrip().splitlines()[-1] == str(tmp_path / "warehouse" / "report.html")
+    assert f"\nreport: {(tmp_path / 'warehouse' / 'report.html').as_uri()}\n" in driver.said()
     assert_equal_warehouses(tmp_path / "warehouse", demo_warehouse)
     assert ".evenkeel.reach" not in os.listdir(tmp_path / "warehouse")
     # The executors ran what the archive holds, not the .venv that happens to be on this machine too.

@@ -1,9 +1,10 @@
-"""Ctrl-C while Spark is at work, and at the two moments at which Spark may go on with what Python has given up."""
+"""Ctrl-C: at the two moments at which Spark may go on with what Python has given up, and in a run of its own as a terminal sends it."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ from jobs.storage.warehouse import Warehouse
 from jobs.verify.folder import check_folder
 from tests.builders.captures import LOOKS, of_groups
 from tests.builders.tables import assert_equal_warehouses, rows, versions
-from tests.faults.drivers import wait_until
+from tests.faults.drivers import INSTALLATION, linked_checkout, wait_until
 from tests.faults.harmful_assignors import POISON
 
 INTERRUPTED = 130
@@ -106,3 +107,46 @@ def test_interrupt_during_the_last_commit_leaves_a_published_run(
     assert evenkeel(*command) == 0
     assert versions(tmp_path) == before, "the run was published, so that nothing is left to do"
     assert check_folder(tmp_path).damages == []
+
+
+AS_BEFORE, TAKEN_BACK = "evenkeel: interrupted; the tables are as before", "evenkeel: interrupted; the next run takes the tables back"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("moment", "lines"),
+    [("settings for a small run", {AS_BEFORE}), ("evenkeel: open ", {AS_BEFORE, TAKEN_BACK})],
+    ids=["Spark starts", "landing"],
+)
+def test_interrupt_of_a_process_group_ends_in_one_line_and_leaves_no_process(
+    tmp_path: Path, records: Path, moment: str, lines: set[str]
+) -> None:
+    """The terminal signals the JVM, the driver and the workers at once."""
+    log, command = tmp_path / "stderr", (linked_checkout(tmp_path), "land", "--warehouse", tmp_path / "w", "--input", records, LOOKS)
+    with log.open("w") as stderr:
+        call = subprocess.Popen(
+            command, env={**os.environ, **INSTALLATION}, stdin=subprocess.DEVNULL, stderr=stderr, start_new_session=True
+        )
+    try:
+        wait_until(lambda: moment in log.read_text() or call.poll() is not None, moment)
+        before = log.read_text()
+        os.killpg(call.pid, signal.SIGINT)
+        interrupted_at = time.monotonic()
+        wait_until(lambda: "interrupted" in log.read_text(), "the line")
+        said_after = time.monotonic() - interrupted_at
+        assert call.wait(60) in (INTERRUPTED, -signal.SIGINT)  # a shell gives 130 for both; the second if Spark's own script was running
+        wait_until(lambda: not is_group_alive(call.pid), "the group has ended")
+        assert (said_after < 5.0, time.monotonic() - interrupted_at < 15.0) == (True, True)
+        (line,) = log.read_text().removeprefix(before).splitlines()
+        assert line in lines
+    finally:
+        if is_group_alive(call.pid):
+            os.killpg(call.pid, signal.SIGKILL)
+
+
+def is_group_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

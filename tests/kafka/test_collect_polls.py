@@ -96,7 +96,7 @@ def test_without_read_right_on_the_topic_collect_warns_and_polls_groups(
         f"evenkeel: cluster {captures.looks(folder)[0]['cluster_id']}: polled 3 groups",
     ]
     (name,) = [path.name for path in folder.glob("group_snapshots-*.jsonl.gz")]
-    assert printed.out == f"3 changes of 3 groups -> {name} in {folder}; continue with: run --input {folder}\n"
+    assert printed.out == f"3 changes of 3 groups -> {name} in {folder}\nevenkeel run --input {folder} --warehouse audit\n"
     assert re.fullmatch(r"group_snapshots-\d{8}T\d{6}\.\d{6}Z\.jsonl\.gz", name)
     assert list(folder.glob("consumer_offsets-*")) == [] and not (folder / "_positions.json").exists()
 

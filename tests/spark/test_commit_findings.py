@@ -202,7 +202,7 @@ CASES: dict[str, Case] = {
     "stopped": ([one_timed()], [*BEFORE, LATER], COMES_IN),
     "stopped, and the log is read to its end": ([one_timed()], BEFORE, [*COMES_IN, read_to(7), read_to(9, 41)]),
     "stopped, one of two": (
-        [snapshot_row("g", 1, timed("a", t=[0]), timed("b", t=[1]))],
+        [snapshot_row("g", 1, timed("a", t=[0]), timed("b", t=[1]), offsets_partition=0)],
         [*BEFORE, *(commit("t", 1, MADE + minute * MINUTE) for minute in range(1, 41))],
         COMES_IN,
     ),

@@ -187,6 +187,12 @@ def test_line_of_a_fenced_member_belongs_to_the_group_of_its_replacement(spark: 
     assert [tuple(row) for row in found.select(*columns.split()[::2]).collect()] == [("c", "g", "static_fenced", "a", "new")]
 
 
+def test_each_rebalance_of_the_recording_ends_and_no_departure_has_only_a_likely_cause(recorded: Path, cluster: Recorded) -> None:
+    """Brokers log on for minutes, and clients have timeouts of some seconds. The log says how each member left."""
+    assert "stuck_rebalancing" not in {row["rule_id"] for row in rows(recorded, "findings")}
+    assert "inferred" not in {cause["source"] for audit in cluster.audits for cause in audit["causes"] or ()}
+
+
 def test_log_in_another_zone_gives_no_wrong_cause_and_a_warning(
     recorded: Path, make_tables: Make, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -33,6 +34,7 @@ from jobs.report.queries import (
     tally_groups,
 )
 from jobs.report.ranking import merge_parts, worst_first
+from jobs.report.view import ReportRows
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings
@@ -353,22 +355,35 @@ def observed(demo_warehouse: Path) -> list[dict[str, Any]]:
     return [row for row in rows(demo_warehouse, "generation_audits") if row["basis"] == "observed"]
 
 
+@pytest.fixture(scope="module")
+def demo_rows(spark: SparkSession, demo_warehouse: Path) -> ReportRows:
+    warehouse = Warehouse(spark, str(demo_warehouse))
+    warehouse.read_published()
+    return collect_rows(warehouse, ReportSettings())
+
+
 def test_the_summary_says_what_the_tables_say(
     evenkeel, demo_warehouse: Path, tmp_path: Path, capsys, observed: list[dict[str, Any]]
 ) -> None:
     page = tmp_path / "again.html"
-    assert evenkeel("report", "--warehouse", demo_warehouse, "--output", page, "--as-of", "2026-11-22T00:00:00Z") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == str(page)
-    movements = [row["movement_count"] for row in observed if row["movement_count"] is not None]
+    assert evenkeel("report", "--warehouse", demo_warehouse, "--output", page, "--as-of", "2026-11-22T00:00:00Z", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["report"] == page.as_uri()
+    avoidable = [row["avoidable_movement_count"] for row in observed if row["avoidable_movement_count"] is not None]
     groups = {row["group_id"] for row in observed}
     committing = {row["group_id"] for row in rows(demo_warehouse, "offset_snapshots")} - groups
-    assert committing and f"  groups       {len(groups | committing)} with " in lines[1] and f" {len(observed)} generations;" in lines[1]
-    assert f"  movements    {sum(movements):,}" in lines[2]
+    totals = facts["totals"]
+    assert committing and (totals["groups"], totals["rebalances"]) == (len(groups | committing), len(observed))
+    assert totals["avoidable_movements"] == sum(avoidable)
+    needing = [line["group_id"] for line in facts["needs"]]
+    words = shlex.split(facts["next_command"])
+    assert words == ["evenkeel", *(["explain", needing[0]] if needing else ["show"]), "--warehouse", str(demo_warehouse)]
 
+
+def test_groups_are_ranked_from_the_worst_on(demo_warehouse: Path, demo_rows: ReportRows, observed: list[dict[str, Any]]) -> None:
     findings = rows(demo_warehouse, "findings")
-    ranking = sorted(groups, key=lambda group: worst_first(_by_hand(group, observed, findings)))
-    assert [line.split()[1] for line in lines if line.split() and line.split()[0].isdigit()] == ranking[:10]
+    ranking = sorted({row["group_id"] for row in observed}, key=lambda group: worst_first(_by_hand(group, observed, findings)))
+    assert [row["group_id"] for row in demo_rows.ranked[:10]] == ranking[:10]
 
 
 def _by_hand(group: str, observed: list[dict[str, Any]], findings: list[dict[str, Any]]) -> dict[str, Any]:
@@ -400,11 +415,11 @@ def test_the_same_tables_give_the_same_bytes(evenkeel, demo_warehouse: Path, tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "one.html"]
 
 
-def test_predictions_are_those_of_what_if(spark: SparkSession, demo_warehouse: Path) -> None:
+def test_predictions_are_those_of_what_if(spark: SparkSession, demo_warehouse: Path, demo_rows: ReportRows) -> None:
     """Of all groups, and of the newest generations alone; each is predicted from those before it all the same."""
     warehouse = Warehouse(spark, str(demo_warehouse))
     warehouse.read_published()
-    predicted = collect_rows(warehouse, ReportSettings()).predicted
+    predicted = demo_rows.predicted
     tables = open_published(str(demo_warehouse))
     everything = list(read_generations(tables, find_groups(tables, (), every_group=True)))
     expected = judge_predictions(everything)

@@ -108,6 +108,7 @@ def test_hostile_names_stay_on_one_line(spark: SparkSession, ask: Ask) -> None:
     "text",
     [
         "DROP TABLE {t}",
+        "SELECT 1) INSERT INTO {t} (rule_id",  # it would close the parentheses of a common table expression
         "DELETE FROM {t}",
         "INSERT INTO {t} SELECT * FROM {t}",
         "FROM {t} INSERT INTO {t} SELECT *",

@@ -425,7 +425,7 @@ def test_log_lines_are_plain_or_json(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 def test_the_last_line_of_a_json_log_says_what_the_run_came_to(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     def publish(*arguments: object) -> str:
-        arguments[-2]["run_id"] = "r1"
+        arguments[-2].update(run_id="r1", report="/tmp/report.html")
         return "ten groups\n/tmp/report.html"
 
     monkeypatch.setattr(cli, "_execute", publish)

@@ -24,6 +24,11 @@ def test_rebalance_longer_than_the_longest_timeout_is_stuck(waited_ms: int, time
     assert (finding(replace(SEEN, waited_ms=waited_ms, rebalance_timeout_ms=timeout_ms)) is not None) is is_stuck
 
 
+@pytest.mark.parametrize(("poll_count", "reason", "is_stuck"), [(3, None, True), (2, None, False), (2, "a left", True), (0, None, True)])
+def test_polls_alone_have_to_see_a_rebalance_three_times(poll_count: int, reason: str | None, is_stuck: bool) -> None:
+    assert (finding(replace(SEEN, poll_count=poll_count, reason=reason)) is not None) is is_stuck
+
+
 def test_finding_says_for_how_long_and_for_what_the_group_waits() -> None:
     seen = finding(SEEN)
     assert seen is not None and (seen.rule_id, seen.severity) == ("stuck_rebalancing", "critical")

@@ -8,12 +8,14 @@ import itertools
 import re
 from dataclasses import fields, replace
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
 from jobs.pages.figures import cut, visible
-from jobs.report.page import MOST_BYTES, MOST_ROWS, build_page, build_views, render, render_group, to_text
+from jobs.report.page import MOST_BYTES, MOST_ROWS, build_page, build_views, render, render_group
 from jobs.report.ranking import Ranking
+from jobs.report.summary import facts_of, to_text
 from jobs.report.view import ReportRows
 from tests.builders.page_outline import Outline
 from tests.builders.report_rows import AS_OF, MEMBER, SUMMARY, finding_row, flow_row, group_row, large_fleet, predicted_of, sample
@@ -92,7 +94,7 @@ def test_names_add_no_element_and_no_attribute(text):
 def test_control_and_direction_marks_are_written_out():
     rows = sample(("\x1b[31mred\u202ednim\ud800", "plain"))
     page = build_page(rows, AS_OF)
-    for shown in (render(page).html, to_text(page)):
+    for shown in (render(page).html, to_text(facts_of(page), Path("r.html"), None)):
         assert "\\x1b[31mred\\u202ednim\\ud800" in shown
         assert not re.search("[\x00-\x09\x0b-\x1f\u202a-\u202e\ud800-\udfff]", shown)
 

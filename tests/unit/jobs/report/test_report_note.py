@@ -19,13 +19,13 @@ VERSIONS = {"findings": 3, "movements": 4}
 @given(st.text())
 def test_a_note_comes_back_from_its_page(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     page = tmp_path_factory.getbasetemp() / "report.html"
-    note = Note("content", text)
+    note = Note("content", {"text": text, "none": None, "number": 1})
     page.write_bytes(render(build_page(sample(), AS_OF), note=note).html.encode(errors="backslashreplace"))
     assert read_note(page) == note
 
 
 def test_a_page_of_several_files_says_how_many(tmp_path: Path) -> None:
-    document = render(build_page(large_fleet(3_000, 0), AS_OF), most_bytes=200_000, note=Note("content", "text"))
+    document = render(build_page(large_fleet(3_000, 0), AS_OF), most_bytes=200_000, note=Note("content", {}))
     assert document.further
     (tmp_path / "report.html").write_text(document.html)
     note = read_note(tmp_path / "report.html")

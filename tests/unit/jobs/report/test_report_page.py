@@ -18,12 +18,12 @@ from jobs.report.exchange import MOST_OWNERS, draw_exchange
 from jobs.report.fleet import MOST_ASSIGNORS
 from jobs.report.groups import anchor
 from jobs.report.heat_map import lay_out
-from jobs.report.leaders import with_changes
 from jobs.report.needs import BETTER_ASSIGNOR
-from jobs.report.page import build_page, render, to_text
+from jobs.report.page import build_page, render
 from jobs.report.ranking import Ranking, worst_first
 from jobs.report.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
-from jobs.report.timeline import CAUSE_MARKS, course, draw
+from jobs.report.summary import facts_of
+from jobs.report.timeline import CAUSE_MARKS, course, draw, with_changes
 from jobs.report.view import ReportRows
 from tests.builders.report_rows import (
     AS_OF,
@@ -58,7 +58,7 @@ def test_row_order_does_not_matter(seed):
         build_page(ReportRows(**shuffled, predicted=rows.predicted), AS_OF, dict(reversed(SUMMARY.items()))),
     )
     assert render(found).html == render(expected).html
-    assert to_text(found) == to_text(expected)
+    assert facts_of(found) == facts_of(expected)
 
 
 # --- the ranking -------------------------------------------------------------------------------------------------------
@@ -659,20 +659,6 @@ def test_sums_over_different_generations_are_not_compared():
     assert not [line for line in compare(rows, FLEET_COLUMNS) if "movement_count" in line.least]
 
 
-# --- text --------------------------------------------------------------------------------------------------------------
-
-
-def test_the_text_summary_is_aligned():
-    lines = to_text(build_page(sample(("short", "a-much-longer-group-id")), AS_OF, SUMMARY)).split("\n")
-    assert lines[0] == "Evenkeel report as of 2026-11-21 12:00:00 UTC, run run-7"
-    assert lines[-1] == ""
-    assert f"avoidable {DASH} (no settled generation whose predecessor is known)" in lines[2]
-    header, worst, second = (line for line in lines if re.match(r" +[#\d]+  ", line))
-    assert [worst.split()[:2], second.split()[:2]] == [["1", "a-much-longer-group-id"], ["2", "short"]]
-    assert [header.index(name) for name in ("cluster", "strategy")] == [second.index(value) for value in ("prod", "range")]
-    assert len(header) == len(worst) == len(second)
-
-
 def test_the_run_is_named_with_what_it_read():
     page = build_page(ReportRows(), AS_OF, SUMMARY)
     assert page.run_id == "run-7"
@@ -685,7 +671,6 @@ def test_the_run_is_named_with_what_it_read():
 def test_a_fleet_without_groups_makes_a_page():
     page = build_page(ReportRows(), AS_OF)
     assert "There are no groups in the warehouse." in render(page).html
-    assert to_text(page).endswith("  no groups\n")
 
 
 @given(st.lists(st.integers(0, 60)))

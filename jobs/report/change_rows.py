@@ -1,22 +1,20 @@
-"""Generations of groups with another leader or another coordinator than the one before."""
+"""Rows of the generations with another leader or another coordinator than the one before, for the details of single groups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.pages.figures import short_names
+from jobs.storage.sql_literals import is_one_of
+from jobs.storage.warehouse import Warehouse
 from schemas.keys import GROUP_KEY
+from schemas.tables import GROUP_EVENTS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import CoordinatorEvent
 
-Row = Mapping[str, Any]
 LEADER, COORDINATOR = "leader", "coordinator"
-NEAR_MS = 10 * 60_000
-"""How far the time of a generation and of the line with its number may differ: numbers begin again if a group is made again."""
-ARROW = "\N{RIGHTWARDS ARROW}"
 
 
 def leader_changes(snapshots: DataFrame) -> DataFrame:
@@ -57,26 +55,9 @@ def _changed(rows: DataFrame, order: str) -> DataFrame:
     return rows.withColumn("before", before).where("before != after")
 
 
-def with_changes(generations: Sequence[Row], changes: Iterable[Row]) -> list[Row]:
-    """Return generations of a group with ``changes``, the texts of those that belong to each.
-
-    Args:
-        changes: of the group, as ``ReportRows.changes`` describes them.
-    """
-    known = sorted(changes, key=lambda row: (row["kind"], row["at_ms"]))
-    short = short_names(row[name] for row in known for name in ("before", "after"))
-
-    def belongs(change: Row, row: Row) -> bool:
-        if change["position"] is not None:
-            return bool(change["position"] == row["position"])
-        return bool(change["generation"] == row["generation"] and abs(change["at_ms"] - row["observed_at_ms"]) <= NEAR_MS)
-
-    return [
-        {
-            **row,
-            "changes": tuple(
-                f"{change['kind']} {short[change['before']]} {ARROW} {short[change['after']]}" for change in known if belongs(change, row)
-            ),
-        }
-        for row in generations
-    ]
+def collect_changes(warehouse: Warehouse, groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the changes of leaders and coordinators of some groups: ``ReportRows.changes``."""
+    changes = leader_changes(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_one_of(groups, *GROUP_KEY)))
+    if not warehouse.is_empty(GROUP_EVENTS.name):
+        changes = changes.unionByName(coordinator_changes(warehouse.read(GROUP_EVENTS.name).where(is_one_of(groups, *GROUP_KEY))))
+    return [row.asDict() for row in changes.collect()]

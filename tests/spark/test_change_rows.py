@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from jobs.report.leaders import coordinator_changes, leader_changes
+from jobs.report.change_rows import coordinator_changes, leader_changes
 from schemas.tables import GROUP_EVENTS
 from tests.builders.frames import frame, member_row, moment, snapshot_row, snapshots
 
