@@ -17,7 +17,7 @@ BETTER_ASSIGNOR = "better_assignor"
 LEAST_GAIN = 0.1
 """Difference of the imbalance ratio from which another assignor is worth a change: a tenth of the mean load."""
 
-STANDS_STILL = (Rule.NOT_RECONCILED, Rule.MEMBER_STALLED)
+STANDS_STILL = (Rule.STUCK_REBALANCING, Rule.NOT_RECONCILED, Rule.MEMBER_STALLED)
 """Rules of groups that are stuck or silent now: among findings of one severity they come first, since records wait meanwhile."""
 
 _ORDER = {rule.value: number for number, rule in enumerate((*STANDS_STILL, *(rule for rule in Rule if rule not in STANDS_STILL)))}

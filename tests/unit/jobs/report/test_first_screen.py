@@ -36,6 +36,7 @@ def screen_of(rows: ReportRows) -> FirstScreen:
         ([("warning", "a rule of a later release"), ("warning", "restart_loop")], 3, None, Need("warning", "restart_loop")),
         ([("warning", "idle_members"), ("warning", "member_stalled")], 3, None, Need("warning", "member_stalled")),
         ([("warning", "member_stalled"), ("critical", "partitions_left_out")], 3, None, Need("critical", "partitions_left_out")),
+        ([("critical", "partitions_left_out"), ("critical", "stuck_rebalancing")], 3, None, Need("critical", "stuck_rebalancing")),
         ([], 3, LEAST_GAIN, Need("info", BETTER_ASSIGNOR)),
         ([], 3, 0.99 * LEAST_GAIN, None),
         ([], 0, 9.0, None),
