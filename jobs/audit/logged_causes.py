@@ -42,7 +42,8 @@ def refresh(context: RunContext) -> None:
     groups = warehouse.materialize("explained_groups", _groups(context, audits, events))
     rows = _rows(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), audits, events, groups)
     explain = partial(audit_udfs.explain_generations, limits=context.worker_limits)
-    in_order = spread_groups(rows).sortWithinPartitions(*GROUP_KEY, "at_ms", "is_generation", "position")
+    # Lines of one millisecond are in the order of their content: that in which they were stored depends on when each piece of a log landed.
+    in_order = spread_groups(rows).sortWithinPartitions(*GROUP_KEY, "at_ms", "is_generation", "position", *EVENT_FIELDS)
     found = in_order.mapInArrow(explain, EXPLAINED_ROWS)
     found = found.select(*GENERATION_KEY, *[F.col(name).alias(f"found_{name}") for name in EXPLAINED])
     joined = audits.join(found, list(GENERATION_KEY))
