@@ -72,8 +72,8 @@ def test_a_signal_ends_following_in_good_order(
             commits.commit(offset % PARTITION_COUNT, offset, "before the signal")
         assert collector.end(number) == 0, collector.output
     assert_positions_fit(folder, committed(broker))
-    last = collector.output.splitlines()[-1]
-    assert f"{len(captures.records(folder)):,} records of 50 partitions" in last and f"run --input {folder}" in last
+    counted, command = collector.output.splitlines()[-2:]
+    assert f"{len(captures.records(folder)):,} records of 50 partitions" in counted and f"run --input {folder}" in command
     assert collect(folder) == 0
     assert captures.records(folder) == committed(broker), "none is there twice, since none was read twice"
 

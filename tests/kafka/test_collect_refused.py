@@ -42,13 +42,12 @@ def refusal(capsys: pytest.CaptureFixture[str], code: int) -> str:
 # -- the connection
 
 
-def test_unreachable_broker_is_refused_after_the_timeout(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_unreachable_broker_is_refused_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     started = time.monotonic()
-    code = cli.console_main(["collect", "--bootstrap-servers", "127.0.0.1:9", "--output", str(tmp_path), "--timeout", "1.5"])
-    assert 1.0 < time.monotonic() - started < 10.0
+    code = cli.console_main(["collect", "--bootstrap-servers", "127.0.0.1:9", "--output", str(tmp_path), "--timeout", "30"])
+    assert time.monotonic() - started < 10
     line = refusal(capsys, code)
-    assert line.startswith("evenkeel: 127.0.0.1:9: no answer within 1.5 s (127.0.0.1:9/bootstrap: Connect to ipv4#127.0.0.1:9 failed: ")
-    assert line.endswith("; check the address, and security.protocol in --client-properties")
+    assert line == "evenkeel: 127.0.0.1:9: no broker can be reached (Connection refused); correct --bootstrap-servers"
     assert files(tmp_path) == {}
 
 
