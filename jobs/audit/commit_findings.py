@@ -73,13 +73,14 @@ def last_commits(commits: DataFrame) -> DataFrame:
     """Return the last offset commit of each partition of a group, or its deletion.
 
     Rows: ``PARTITION_KEY``; is_deleted, commit_at (time of the record), committed_offset, committed_at, expires_at; of all commits
-    first_commit_at and commit_count.
+    first_commit_at and commit_count, and of these and the deletions observed_at, the newest.
     """
     # Each column by itself: for the largest struct Spark would sort all commits.
     columns = {name: name for name in ("is_deleted", "committed_offset", "committed_at", "expires_at")} | {"commit_at": "observed_at"}
     last = [F.max_by(column, "position").alias(name) for name, column in columns.items()]
     made = F.when(~F.col("is_deleted"), F.col("observed_at"))
-    return commits.groupBy(*PARTITION_KEY).agg(*last, F.min(made).alias("first_commit_at"), F.count(made).alias("commit_count"))
+    of_all = (F.min(made).alias("first_commit_at"), F.count(made).alias("commit_count"), F.max("observed_at").alias("observed_at"))
+    return commits.groupBy(*PARTITION_KEY).agg(*last, *of_all)
 
 
 def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
@@ -264,7 +265,7 @@ def commit_facts(
         overdue = stage("overdue_targets", overdue_targets(generations, commits))
         if not overdue.isEmpty():
             parts.append(open_targets(overdue, records))
-    parts.append(expiring_commits(generations, last, newest_moments([generations, commits, looks]), retention_hours))
+    parts.append(expiring_commits(generations, last, newest_moments([generations, last, looks]), retention_hours))
     quiet = stage("quiet_groups", quiet_groups(generations, last, known_until(commits, looks, landed_until or {})))
     if not quiet.isEmpty():
         stopped = stage("stopped_partitions", stopped_partitions(quiet, generations, assignments, last))

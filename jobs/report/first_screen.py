@@ -41,8 +41,7 @@ def build_first_screen(rows: ReportRows, as_of: datetime, listed: Container[Grou
         _need_line(row, detailed.get(group_key(row), row), found.get(group_key(row), []), histories.get(group_key(row), []))
         for row in lines
     )
-    read_until = [at_ms for at_ms in (rows.read_until_ms, *(at_ms for (at_ms,) in ranked.values("last_at_ms"))) if at_ms is not None]
-    until_s = max(read_until, default=0) // 1000
+    until_s = max([*rows.newest_ms.values(), *(at_ms for (at_ms,) in ranked.values("last_at_ms"))], default=0) // 1000
     return FirstScreen(
         needs=needs,
         need_count=need_count,

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.storage.current_lag import MOMENTS, current_lag, newest_moments
+from jobs.storage.current_lag import current_lag
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.keys import GROUP_KEY
@@ -41,12 +41,15 @@ def largest_lags(lags: DataFrame, limit: int) -> DataFrame:
     )
 
 
-def collect_lags(warehouse: Warehouse, groups: Sequence[Mapping[str, Any]], limit: int) -> list[dict[str, Any]]:
+def collect_lags(
+    warehouse: Warehouse, groups: Sequence[Mapping[str, Any]], limit: int, newest_ms: Mapping[str, int]
+) -> list[dict[str, Any]]:
     """Return the partitions of these groups that have the largest lag now: ``ReportRows.lags``.
 
     Args:
         groups: rows with cluster_id, group_id, newest_position and last_at_ms.
         limit: rows of one group.
+        newest_ms: see ``ReportRows``.
     """
     if warehouse.is_empty(OFFSET_SNAPSHOTS.name):
         return []
@@ -55,5 +58,4 @@ def collect_lags(warehouse: Warehouse, groups: Sequence[Mapping[str, Any]], limi
     held = assignments.where((F.col("basis") == str(Basis.OBSERVED)) & is_one_of(newest, *GROUP_KEY, "position"))
     clusters = is_one_of(groups, "cluster_id")
     lags = current_lag(commits.where(is_one_of(groups, *GROUP_KEY)), looks.where(clusters), held)
-    moments = newest_moments(warehouse.read(name).where(clusters) for name in MOMENTS)
-    return [row.asDict() for row in largest_lags(lags, limit).join(F.broadcast(moments), "cluster_id").collect()]
+    return [{**row.asDict(), "newest_at_ms": newest_ms[row["cluster_id"]]} for row in largest_lags(lags, limit).collect()]

@@ -143,11 +143,11 @@ def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
 
 
 def read_until(*tables: DataFrame) -> DataFrame:
-    """Return read_until_ms of each table, the time of its newest row; null of an empty one.
+    """Return read_until_ms of each cluster in each table, the time of its newest row there.
 
-    Reads: tables with observed_at. Each gets a row without a group, so it travels with the parts of ``count_parts``.
+    Reads: tables with cluster_id and observed_at. The rows have no group, so they travel with the parts of ``count_parts``.
     """
-    newest = [rows.agg(F.max(_milliseconds()).alias("read_until_ms")) for rows in tables]
+    newest = [rows.groupBy("cluster_id").agg(F.max(_milliseconds()).alias("read_until_ms")) for rows in tables]
     return reduce(DataFrame.union, newest)
 
 
@@ -330,7 +330,12 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     of_chosen = findings.where(
         is_one_of([dict(zip(GROUP_KEY, key, strict=True)) for key in sorted({key[:2] for key in chosen})], *GROUP_KEY)
     )
-    details = collect_details(warehouse, settings, worst)
+    moments = [*_rows(counts.filter(counts["read_until_ms"].is_valid()).select(["cluster_id", "read_until_ms"]))] if looks else []
+    moments += [{"cluster_id": cluster_id, "read_until_ms": at_ms} for cluster_id, at_ms in ranked.values("cluster_id", "last_at_ms")]
+    newest_ms: dict[str, int] = {}
+    for moment in moments:
+        newest_ms[moment["cluster_id"]] = max(newest_ms.get(moment["cluster_id"], moment["read_until_ms"]), moment["read_until_ms"])
+    details = collect_details(warehouse, settings, worst, newest_ms)
     fleet = collect(tally_fleet(audits.where(~is_one_of(worst, *GROUP_KEY))))
     return ReportRows(
         ranked=ranked,
@@ -343,7 +348,7 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
         changes=details.changes,
         findings=[{**row, **chosen[key]} for row in collect(condense_findings(of_chosen)) if (key := finding_key(row)) in chosen],
         predicted=collect_predicted(warehouse, ranked, settings.backtest_generations) if settings.backtest_generations else None,
-        read_until_ms=max(counts["read_until_ms"].drop_null().to_pylist(), default=None) if looks else None,
+        newest_ms=newest_ms,
     )
 
 
@@ -351,8 +356,14 @@ def _rows(table: Table) -> Iterator[dict[str, Any]]:
     return (row for batch in table.to_batches(PARTS_AT_A_TIME) for row in batch.to_pylist())
 
 
-def collect_details(warehouse: Warehouse, settings: ReportSettings, groups: Sequence[Mapping[str, Any]]) -> ReportRows:
-    """Return the rows of ``ReportRows`` on the single groups ``groups``, without their findings."""
+def collect_details(
+    warehouse: Warehouse, settings: ReportSettings, groups: Sequence[Mapping[str, Any]], newest_ms: Mapping[str, int]
+) -> ReportRows:
+    """Return the rows of ``ReportRows`` on the single groups ``groups``, without their findings.
+
+    Args:
+        newest_ms: see ``ReportRows``.
+    """
     if not groups:
         return ReportRows()
     part = settings.max_detail_rows / len(groups)
@@ -372,7 +383,7 @@ def collect_details(warehouse: Warehouse, settings: ReportSettings, groups: Sequ
         holdings=holdings,
         flows=flows,
         members=collect(describe_members(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(_since(unnamed)))) if unnamed else (),
-        lags=collect_lags(warehouse, groups, _share(part, LAGS_SHARE, MOST_LAGS)),
+        lags=collect_lags(warehouse, groups, _share(part, LAGS_SHARE, MOST_LAGS), newest_ms),
         changes=collect_changes(warehouse, groups),
     )
 

@@ -120,7 +120,7 @@ def _write(
     remove_unfinished_outputs(wanted)
     detailed = write_page(page, wanted, note=Note(content, facts))
     if wanted.group_pages is not None:
-        _write_details(warehouse, wanted, rows.ranked, page, detailed, Path(wanted.group_pages))
+        _write_details(warehouse, wanted, rows.ranked, rows.newest_ms, page, detailed, Path(wanted.group_pages))
     for written in write_exports(warehouse, wanted.export, exports_folder(wanted), rows, as_of):
         logger.info("report: wrote %s", written)
     return facts
@@ -146,7 +146,13 @@ def write_page(page: Page, settings: ReportSettings, most_bytes: int = MOST_BYTE
 
 
 def _write_details(
-    warehouse: Warehouse, settings: ReportSettings, ranked: Ranking, page: Page, detailed: Collection[str], folder: Path
+    warehouse: Warehouse,
+    settings: ReportSettings,
+    ranked: Ranking,
+    newest_ms: Mapping[str, int],
+    page: Page,
+    detailed: Collection[str],
+    folder: Path,
 ) -> None:
     """Write a page for each group without details in the report, some at a time, so the driver has only their rows in memory."""
     report = _address(page_file(settings), folder)
@@ -158,7 +164,7 @@ def _write_details(
         newest = {group_key(row): row["newest_position"] for row in these}
         found = collect(condense_findings(findings.where(is_one_of(these, *GROUP_KEY))))
         rows = replace(
-            collect_details(warehouse, settings, these),
+            collect_details(warehouse, settings, these, newest_ms),
             findings=[{**row, "is_current": row["position"] == newest[group_key(row)]} for row in found],
         )
         for view in build_views(rows, [page.groups[number] for number in numbers]):

@@ -81,7 +81,7 @@ class ReportRows:
             message, evidence, advice; rule_finding_count, rule_group_count and rule_current_count (groups in which it is current) of
             all groups. Not all groups of a rule need be there, but one of each rule.
         predicted: the newest generations that could be predicted, and what came of it; None if the report leaves this part out.
-        read_until_ms: time of the newest commit or metadata snapshot; None without one.
+        newest_ms: cluster -> time of the newest generation, commit or metadata snapshot that has landed from it.
     """
 
     ranked: Ranking = field(default_factory=Ranking)
@@ -94,7 +94,7 @@ class ReportRows:
     changes: Sequence[Row] = ()
     findings: Sequence[Row] = ()
     predicted: Predicted | None = None
-    read_until_ms: int | None = None
+    newest_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,8 @@ from pyspark.sql import functions as F
 
 from jobs.storage.hashed_keys import join_hashed
 from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY, TOPIC_KEY
-from schemas.tables import CURRENT_LAG, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import CURRENT_LAG
 from schemas.vocabulary import MOST_LAG, Basis
-
-MOMENTS = (SUBSCRIPTION_SNAPSHOTS.name, OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name)
-"""The tables of whose rows the newest is *now*. Lines of logs have the clocks of brokers, and do not count."""
 
 
 def newest_commits(commits: DataFrame) -> DataFrame:
@@ -100,6 +97,9 @@ def current_lag(commits: DataFrame, looks: DataFrame, held: DataFrame) -> DataFr
 
 
 def newest_moments(tables: Iterable[DataFrame]) -> DataFrame:
-    """Return the newest moment of each cluster in rows with cluster_id and observed_at: (cluster_id), newest_at_ms."""
+    """Return the newest moment of each cluster in rows with cluster_id and observed_at: (cluster_id), newest_at_ms.
+
+    Generations, commits and metadata snapshots count. Lines of logs do not: they have the clocks of brokers.
+    """
     moments = [rows.groupBy("cluster_id").agg(F.max(F.unix_millis("observed_at")).alias("newest_at_ms")) for rows in tables]
     return reduce(DataFrame.unionByName, moments).groupBy("cluster_id").agg(F.max("newest_at_ms").alias("newest_at_ms"))

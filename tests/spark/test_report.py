@@ -340,11 +340,15 @@ def test_members_are_described_by_whatever_snapshot_knows_them(spark: SparkSessi
     }
 
 
-def test_data_is_read_until_the_newest_commit_or_metadata_snapshot(spark: SparkSession) -> None:
+def test_data_is_read_until_the_newest_commit_or_metadata_snapshot_of_each_cluster(spark: SparkSession) -> None:
     later = AT + timedelta(minutes=3)
-    commits, topics = frame(spark, OFFSET_SNAPSHOTS, {}, {"observed_at": later}), frame(spark, TOPIC_SNAPSHOTS, {})
-    assert {row["read_until_ms"] for row in collected(read_until(commits, topics))} == {AT_MS, AT_MS + 180_000}
-    assert [row["read_until_ms"] for row in collected(read_until(commits.limit(0)))] == [None]
+    commits = frame(spark, OFFSET_SNAPSHOTS, {}, {"observed_at": later}, {"cluster_id": "other"})
+    found = collected(read_until(commits, frame(spark, TOPIC_SNAPSHOTS, {})))
+    of_cluster = {"other": {AT_MS}, commits.head()["cluster_id"]: {AT_MS, AT_MS + 180_000}}
+    assert {(row["cluster_id"], row["read_until_ms"]) for row in found} == {
+        (name, at) for name, times in of_cluster.items() for at in times
+    }
+    assert collected(read_until(commits.limit(0))) == []
 
 
 # --- the recorded capture ----------------------------------------------------------------------------------------------

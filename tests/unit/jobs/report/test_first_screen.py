@@ -168,10 +168,15 @@ def test_totals_are_four_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read_until_ms", "age"), [(None, "12 minutes"), (AS_OF_MS - 61_000, "1 minute"), (AS_OF_MS - 9_000_000, "12 minutes")]
+    ("newest_ms", "age"),
+    [
+        ({}, "12 minutes"),
+        ({"prod": AS_OF_MS - 61_000, "dev": AS_OF_MS - 99_000_000}, "1 minute"),
+        ({"prod": AS_OF_MS - 9_000_000}, "12 minutes"),
+    ],
 )
-def test_age_is_that_of_the_newest_row_read(read_until_ms: int | None, age: str) -> None:
-    rows = ReportRows(ranked=Ranking([group_row(last_at_ms=AS_OF_MS - 725_000)]), read_until_ms=read_until_ms)
+def test_age_is_that_of_the_newest_row_read(newest_ms: dict[str, int], age: str) -> None:
+    rows = ReportRows(ranked=Ranking([group_row(last_at_ms=AS_OF_MS - 725_000)]), newest_ms=newest_ms)
     screen = screen_of(rows)
     assert screen.age == age
     html = render(build_page(rows, AS_OF)).html

@@ -65,7 +65,7 @@ def hostile_rows(text):
     lists = {
         field.name: [poison(row) for row in getattr(rows, field.name)]
         for field in fields(rows)
-        if field.name not in ("predicted", "read_until_ms")
+        if field.name not in ("predicted", "newest_ms")
     }
     predicted = predicted_of(
         f"{text}-a", cluster_id=f"{text}prod", member=f"{text}{MEMBER}", strategy=f"{text}range", leader=f"{text}java", chosen=3

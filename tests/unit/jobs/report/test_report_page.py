@@ -49,7 +49,7 @@ DASH = "\N{EN DASH}"
 @pytest.mark.parametrize("seed", range(5))
 def test_row_order_does_not_matter(seed):
     rows, shuffle = sample(("a", "b", "c")), random.Random(seed).shuffle
-    shuffled = {field.name: list(getattr(rows, field.name)) for field in fields(rows) if field.name not in ("predicted", "read_until_ms")}
+    shuffled = {field.name: list(getattr(rows, field.name)) for field in fields(rows) if field.name not in ("predicted", "newest_ms")}
     for part in shuffled.values():
         shuffle(part)
     shuffled["ranked"] = Ranking(shuffled["ranked"])
