@@ -390,6 +390,7 @@ class CommitFactsRow(GenerationRow):
     unsubscribed: list[dict[str, Any]] | None
     silent: list[dict[str, Any]] | None
     stalled: list[dict[str, Any]] | None
+    clients: list[dict[str, Any]] | None
     expiring: list[dict[str, Any]] | None
     retention_hours: int
     coordinator: dict[str, Any] | None

@@ -230,12 +230,11 @@ COMMIT_FACTS = StructType(
         StructField("observed_at_ms", BIGINT),
         StructField("member_count", INT),
         StructField("unsubscribed", _structs(topic=STRING, is_recent=BOOLEAN)),
-        StructField("silent", _structs(member_id=STRING, client_id=STRING, partition_count=INT, record_count=BIGINT)),
+        StructField("silent", _structs(member_id=STRING, partition_count=INT, record_count=BIGINT)),
         StructField(
             "stalled",
             _structs(
                 member_id=STRING,
-                client_id=STRING,
                 partition_count=INT,
                 partitions=ArrayType(STRING),
                 record_count=BIGINT,
@@ -244,6 +243,7 @@ COMMIT_FACTS = StructType(
                 silent_ms=BIGINT,
             ),
         ),
+        StructField("clients", _structs(member_id=STRING, client_id=STRING)),
         StructField("expiring", _structs(topic=STRING, partition_count=INT, expires_at_ms=BIGINT)),
         StructField("retention_hours", INT),
         StructField(

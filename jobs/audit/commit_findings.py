@@ -104,7 +104,7 @@ def silent_members(
 ) -> DataFrame:
     """Return the members for whose partitions the group never committed an offset, although records arrived long enough ago.
 
-    Rows: (cluster_id, group_id); ``silent`` has member_id, client_id, partition_count and record_count, by member id. Only the time up to
+    Rows: (cluster_id, group_id); ``silent`` has member_id, partition_count and record_count, by member id. Only the time up to
     the last commit of the group's source counts, because metadata snapshots may continue after the records end.
     """
     until = F.max("observed_at") - F.expr(f"INTERVAL {LEAST_GROWTH_MS} MILLISECONDS")
@@ -123,16 +123,8 @@ def silent_members(
     by_member = grown.groupBy(*GROUP_KEY, "member_id").agg(
         F.count(F.lit(1)).cast("int").alias("partition_count"), record_count.alias("record_count")
     )
-    member = F.struct("member_id", "client_id", "partition_count", "record_count")
-    named = by_member.where("record_count > 0").join(_client_ids(generations), [*GROUP_KEY, "member_id"], "left")
-    return named.groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_list(member)).alias("silent"))
-
-
-def _client_ids(generations: DataFrame) -> DataFrame:
-    """Return the client id of each member, the first one if a member occurs twice: (cluster_id, group_id, member_id), client_id."""
-    clients = generations.select(*GROUP_KEY, F.posexplode("clients").alias("number", "client"))
-    first = F.min_by(F.col("client")["client_id"], "number").alias("client_id")
-    return clients.groupBy(*GROUP_KEY, F.col("client")["member_id"].alias("member_id")).agg(first)
+    member = F.struct("member_id", "partition_count", "record_count")
+    return by_member.where("record_count > 0").groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_list(member)).alias("silent"))
 
 
 def _possibly_silent(held: DataFrame, last: DataFrame) -> DataFrame:
@@ -269,14 +261,15 @@ def commit_facts(
     quiet = stage("quiet_groups", quiet_groups(generations, last, known_until(commits, looks, landed_until or {})))
     if not quiet.isEmpty():
         stopped = stage("stopped_partitions", stopped_partitions(quiet, generations, assignments, last))
-        parts.append(stalled_members(_with_growth(stopped, looks), looks, _client_ids(generations)))
+        parts.append(stalled_members(_with_growth(stopped, looks), looks))
     kinds = [name for part in parts for name in part.columns if name not in GROUP_KEY]
     together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts).groupBy(*GROUP_KEY)
     known = together.agg(*[F.first(name, ignorenulls=True).alias(name) for name in kinds])  # few groups have any
     times = {"observed_at_ms": F.unix_millis("observed_at"), "retention_hours": F.lit(retention_hours)}
     facts = generations.withColumns(times).join(known, list(GROUP_KEY))
     absent = [F.lit(None).cast(COMMIT_FACTS[name].dataType).alias(name) for name in COMMIT_FACTS.names if name not in facts.columns]
-    return facts.select("*", *absent).select(*COMMIT_FACTS.names)
+    has_members = F.col("silent").isNotNull() | F.col("stalled").isNotNull()
+    return facts.select("*", *absent).withColumn("clients", F.when(has_members, F.col("clients"))).select(*COMMIT_FACTS.names)
 
 
 def refresh(context: RunContext) -> None:

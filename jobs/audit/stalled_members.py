@@ -113,14 +113,13 @@ def _sum(name: str) -> Column:
     return F.when(total > MOST_LAG, F.lit(MOST_LAG)).otherwise(total.cast("bigint"))  # least ignores a null
 
 
-def stalled_members(grown: DataFrame, looks: DataFrame, client_ids: DataFrame) -> DataFrame:
+def stalled_members(grown: DataFrame, looks: DataFrame) -> DataFrame:
     """Return the members that have stopped to commit although records came in, long enough before their commits are no longer known.
 
     Rows: (cluster_id, group_id); ``stalled`` has the fields of ``jobs.findings.commits.StalledMember``, by member id.
 
     Args:
         grown: as ``stopped_partitions`` returns them, with record_count, the records that came in from ``since`` to ``until``.
-        client_ids: (cluster_id, group_id, member_id), client_id.
     """
     ends = newest_ends(looks).select(*TOPIC_KEY, "partition", "end_offset")
     with_lag = grown.join(ends, [*TOPIC_KEY, "partition"], "left").withColumn(
@@ -132,7 +131,6 @@ def stalled_members(grown: DataFrame, looks: DataFrame, client_ids: DataFrame) -
         F.slice(names, 1, PARTITIONS_NAMED).alias("partitions"),
         *[_sum(name).alias(name) for name in ("record_count", "lag")],
     )
-    named = by_member.where("record_count > 0").join(client_ids, [*GROUP_KEY, "member_id"], "left")
     since_ms = F.unix_millis("since").alias("since_ms")
-    member = F.struct("member_id", "client_id", "partition_count", "partitions", "record_count", "lag", since_ms, "silent_ms")
-    return named.groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_list(member)).alias("stalled"))
+    member = F.struct("member_id", "partition_count", "partitions", "record_count", "lag", since_ms, "silent_ms")
+    return by_member.where("record_count > 0").groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_list(member)).alias("stalled"))

@@ -241,6 +241,7 @@ def _commit_findings(row: CommitFactsRow) -> Iterator[FoundRow]:
         [StalledMember(**member) for member in row["stalled"] or ()],
         [ExpiringTopic(**topic) for topic in row["expiring"] or ()],
         row["retention_hours"],
+        {client["member_id"]: client["client_id"] for client in reversed(row["clients"] or ())},  # the first one, if a member occurs twice
     )
     return _finding_rows(row, find(facts, COMMIT_RULES))
 

@@ -6,8 +6,8 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from jobs.findings.rule import Found, counted, duration, figures, listed, part_of, rule, text_of
 from schemas.vocabulary import Rule, Severity
@@ -45,7 +45,6 @@ class SilentMember:
     """
 
     member_id: str
-    client_id: str | None
     partition_count: int
     record_count: int
 
@@ -63,7 +62,6 @@ class StalledMember:
     """
 
     member_id: str
-    client_id: str | None
     partition_count: int
     partitions: list[str]
     record_count: int
@@ -131,7 +129,11 @@ class OpenTarget:
 
 @dataclass(frozen=True)
 class CommitFacts:
-    """What the rules use of one group."""
+    """What the rules use of one group.
+
+    Attributes:
+        client_ids: member id -> client id, of groups with silent or stalled members.
+    """
 
     member_count: int
     unsubscribed: Sequence[UnsubscribedTopic] = ()
@@ -141,6 +143,12 @@ class CommitFacts:
     stalled: Sequence[StalledMember] = ()
     expiring: Sequence[ExpiringTopic] = ()
     retention_hours: int = 168
+    client_ids: Mapping[str, str | None] = field(default_factory=dict)
+
+    def client_ids_of(self, members: Iterable[SilentMember | StalledMember]) -> list[str]:
+        """Return the known client ids of members, in order."""
+        found = {self.client_ids.get(one.member_id) for one in members}
+        return sorted(name for name in found if name is not None)
 
 
 @rule(
@@ -236,7 +244,7 @@ def silent_members(facts: CommitFacts) -> Found | None:
             partition_count=partition_count,
             record_count=record_count,
             members=names,
-            client_ids=sorted({one.client_id for one in facts.silent if one.client_id is not None}),
+            client_ids=facts.client_ids_of(facts.silent),
         ),
     )
 
@@ -275,7 +283,7 @@ def stalled_members(facts: CommitFacts) -> Found | None:
             stalled_member_count=len(names),
             member_count=facts.member_count,
             members=names,
-            client_ids=sorted({one.client_id for one in members if one.client_id is not None}),
+            client_ids=facts.client_ids_of(members),
             partition_count=partition_count,
             partitions=[partition for one in members for partition in one.partitions],
             record_count=record_count,

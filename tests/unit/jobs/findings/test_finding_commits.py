@@ -60,9 +60,9 @@ def test_unreached_target_names_who_has_not_given_up_partitions() -> None:
 
 
 def test_stalled_members_are_named_the_longest_silent_first_with_their_lag() -> None:
-    late = StalledMember("a", "app", 1, ["t-0"], 20, None, 1_700_000_600_000, 3_000_000)
-    early = StalledMember("b", None, 2, ["t-1", "t-2"], 100, 130, 1_700_000_000_000, 3_600_000)
-    (finding,) = find(CommitFacts(3, stalled=[late, early]), COMMIT_RULES)
+    late = StalledMember("a", 1, ["t-0"], 20, None, 1_700_000_600_000, 3_000_000)
+    early = StalledMember("b", 2, ["t-1", "t-2"], 100, 130, 1_700_000_000_000, 3_600_000)
+    (finding,) = find(CommitFacts(3, stalled=[late, early], client_ids={"a": "app", "b": None}), COMMIT_RULES)
     assert (finding.rule_id, finding.severity) == ("member_stalled", "warning")
     assert finding.message == (
         "2 of 3 members have not committed since 2023-11-14T22:13:20Z, for 60 minutes, while 120 records came into 3 partitions: b, a; "
@@ -75,7 +75,7 @@ def test_stalled_members_are_named_the_longest_silent_first_with_their_lag() -> 
 
 
 def test_lag_that_is_not_known_is_not_said() -> None:
-    (finding,) = find(CommitFacts(1, stalled=[StalledMember("a", None, 1, ["t-0"], 20, None, 0, 3_000_000)]), COMMIT_RULES)
+    (finding,) = find(CommitFacts(1, stalled=[StalledMember("a", 1, ["t-0"], 20, None, 0, 3_000_000)]), COMMIT_RULES)
     assert "lag" not in finding.evidence and finding.message.endswith("1 partition: a")
 
 
