@@ -279,10 +279,10 @@ def refresh(context: RunContext) -> None:
         return
     tables = (GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS, GROUP_RECORDS)
     audits, snapshots, assignments, commits, looks, records = (warehouse.read(spec.name) for spec in tables)
-    generations = warehouse.materialize("newest_generations", newest_generations(audits, snapshots))
+    generations = warehouse.materialize_together("newest_generations", newest_generations(audits, snapshots))
     commit_count = warehouse.count(OFFSET_SNAPSHOTS.name)
     state = (context.state.landed_until, context.settings.audit.offsets_retention_hours)
-    facts = commit_facts(generations, assignments, commits, commit_count, looks, records, warehouse.materialize, *state)
+    facts = commit_facts(generations, assignments, commits, commit_count, looks, records, warehouse.materialize_together, *state)
     found = context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_commits, FOUND_ROWS))
     stored = None
     if context.before.written.get(FINDINGS.name):

@@ -43,6 +43,8 @@ STAGED_TABLES = "evenkeel_staging_"
 TRANSACTIONS = "evenkeel runs"
 MOST_KEYS_NAMED = 1_000
 """Most keys of rows to delete that become literals in the condition of a statement. The table's log keeps the condition."""
+FEW_ROWS = 20_000
+"""Most rows that a single task takes: two tasks would each take less time than starting one."""
 CHECK_OF_REPLACED = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 """Setting of Delta: whether rows that replace others have to meet the condition by which these were chosen."""
 MOST_KEYS_SENT = 50_000
@@ -401,6 +403,11 @@ class Warehouse(CommitGuard):
         Spark. Each run has its own folder: a run that has lost its lease, and does not know it yet, still writes to its own.
         """
         return self._materialize(name, rows)[0]
+
+    def materialize_together(self, name: str, rows: DataFrame) -> DataFrame:
+        """Do the same; at most ``FEW_ROWS`` come back in one partition, so that joins and aggregates of them alone need no shuffle."""
+        written, count = self._materialize(name, rows)
+        return written.coalesce(1) if count is not None and 0 < count <= FEW_ROWS else written
 
     def materialize_any(self, name: str, rows: DataFrame) -> DataFrame | None:
         """Do the same; return None if there are no rows."""

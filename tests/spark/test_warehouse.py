@@ -427,6 +427,17 @@ def test_scratch_rows_can_be_read_until_they_are_cleared(spark: SparkSession, lo
         hashes_of(again)
 
 
+def test_few_scratch_rows_come_back_in_one_partition(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many stay in several, so that many tasks read them."""
+    numbers = warehouse.spark.range(8, numPartitions=4)
+    monkeypatch.setattr(Warehouse.materialize_together.__module__ + ".FEW_ROWS", 8)
+    together = warehouse.materialize_together("few", numbers)
+    assert (together.rdd.getNumPartitions(), sorted(row["id"] for row in together.collect())) == (1, [*range(8)])
+    monkeypatch.setattr(Warehouse.materialize_together.__module__ + ".FEW_ROWS", 7)
+    plan = warehouse.materialize_together("many", numbers)._jdf.queryExecution().toString()
+    assert "Coalesce" not in plan and "Repartition" not in plan
+
+
 def test_scratch_rows_of_a_run_that_lost_its_lease_are_not_read(spark: SparkSession, location: str) -> None:
     """Its executors go on after it was suspended, when the heir has written its own rows aside and reads them."""
     dead, heir = Warehouse(spark, location), Warehouse(spark, location)
