@@ -101,6 +101,16 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     return {name: short if taken[short] == 1 else name for name, short in shortened.items()}
 
 
+def client_of(member_id: str) -> str | None:
+    """Return the client id in a member id of the form that Kafka's brokers make, a client id and a UUID; None in others.
+
+    >>> client_of("orders-1-3fc8d6f1-581a-4472-bdf3-3515b4aee8c1"), client_of("3fc8d6f1-581a-4472-bdf3-3515b4aee8c1"), client_of("orders-1")
+    ('orders-1', None, None)
+    """
+    match = _UUID_TAIL.fullmatch(member_id)
+    return (match.group(1) or None) if match else None
+
+
 def _shorten(name: str) -> str:
     match = _UUID_TAIL.fullmatch(name)
     if match:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from jobs.reading.names import matching, no_group
@@ -16,6 +17,7 @@ _COLUMNS = (
     *("observed_at", "member_count", "partition_count", "imbalance_ratio"),
     *("better_strategy", "better_gain"),
 )
+_SUMS = ("movement_count", "avoidable_movement_count")
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,10 @@ class GroupSummary:
         observed_at: time of the newest generation.
         better_strategy: the assignor that would balance better; None where the own one is as good.
         better_gain: by how much that imbalance is smaller.
-        current: severity -> findings of the newest generation.
-        past: severity -> rules that have found something in earlier generations only.
+        movement_count: partitions that changed their owner in all its generations; None if it is known of none.
+        avoidable_movement_count: how many of them without need; generations after a gap are left out. None likewise.
+        current: severity and rule id of each finding of the newest generation.
+        finding_counts: severity -> findings of all its generations.
     """
 
     key: GroupKey
@@ -42,14 +46,14 @@ class GroupSummary:
     imbalance_ratio: float | None
     better_strategy: str | None
     better_gain: float | None
-    current: dict[str, int] = field(default_factory=dict)
-    past: dict[str, int] = field(default_factory=dict)
+    movement_count: int | None
+    avoidable_movement_count: int | None
+    current: tuple[tuple[str, str], ...]
+    finding_counts: Mapping[str, int]
 
 
 def read_fleet(tables: PublishedTables, pattern: str | None = None, cluster_id: str | None = None) -> list[GroupSummary]:
-    """Return groups, those with most need of someone first.
-
-    Findings of now come first, then a better assignor, then findings of the past.
+    """Return groups, in no order.
 
     Args:
         pattern: a shell pattern of their names; None for all.
@@ -62,7 +66,8 @@ def read_fleet(tables: PublishedTables, pattern: str | None = None, cluster_id: 
     of_cluster = {} if cluster_id is None else {"cluster_id": [cluster_id]}
     wanted = {"basis": [str(Basis.OBSERVED)], **of_cluster}
     audits: dict[GroupKey, list[StoredRow]] = defaultdict(list)
-    for row in tables.newest("generation_audits", (*GROUP_KEY, "strategy", "is_settled", "member_count"), _COLUMNS, wanted):
+    parts = (*GROUP_KEY, "strategy", "is_settled", "member_count", "generation_gap")
+    for row in tables.newest("generation_audits", parts, _COLUMNS, wanted, sums=_SUMS):
         audits[GroupKey(row["cluster_id"], row["group_id"])].append(row)
     if not audits:
         raise no_group(cluster_id)
@@ -70,7 +75,7 @@ def read_fleet(tables: PublishedTables, pattern: str | None = None, cluster_id: 
     findings: dict[GroupKey, list[StoredRow]] = defaultdict(list)
     for row in tables.newest("findings", (*GROUP_KEY, "rule_id", "severity"), (), of_cluster):
         findings[GroupKey(row["cluster_id"], row["group_id"])].append(row)
-    return sorted((_summary(key, audits[key], findings[key]) for key in chosen), key=_need)
+    return [_summary(key, audits[key], findings[key]) for key in chosen]
 
 
 def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow]) -> GroupSummary:
@@ -78,10 +83,9 @@ def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow]) 
     with_members = (row for row in audits if row["is_settled"] is not False and row["member_count"])
     settled = max(with_members, key=lambda row: int(row["position"]), default=None)
     figures: StoredRow = settled or dict.fromkeys(("strategy", *_COLUMNS))
-    current, past = dict.fromkeys(map(str, Severity), 0), dict.fromkeys(map(str, Severity), 0)
+    finding_counts = dict.fromkeys(map(str, Severity), 0)
     for row in findings:
-        counts = current if row["position"] == newest["position"] else past
-        counts[row["severity"]] += 1
+        finding_counts[row["severity"]] += row["row_count"]
     return GroupSummary(
         key=key,
         state="empty" if not newest["member_count"] else "unsettled" if newest["is_settled"] is False else "stable",
@@ -93,13 +97,13 @@ def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow]) 
         imbalance_ratio=figures["imbalance_ratio"],
         better_strategy=figures["better_strategy"],
         better_gain=figures["better_gain"],
-        current=current,
-        past=past,
+        movement_count=_sum_of_known(row["movement_count_sum"] for row in audits),
+        avoidable_movement_count=_sum_of_known(row["avoidable_movement_count_sum"] for row in audits if not row["generation_gap"]),
+        current=tuple((row["severity"], row["rule_id"]) for row in findings if row["position"] == newest["position"]),
+        finding_counts=finding_counts,
     )
 
 
-def _need(group: GroupSummary) -> tuple[float | str, ...]:
-    """Return the sort key of need: findings of now, then what another assignor would win, then findings of the past."""
-    critical, warning = str(Severity.CRITICAL), str(Severity.WARNING)
-    now = (-group.current[critical], -group.current[warning])
-    return (*now, -(group.better_gain or 0.0), -group.past[critical], -group.past[warning], group.key.group_id, group.key.cluster_id)
+def _sum_of_known(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

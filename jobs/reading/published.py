@@ -79,7 +79,13 @@ class PublishedTables:
         return {tuple(row[name] for name in columns): row["count_all"] for row in counted}
 
     def newest(
-        self, table: str, key: Sequence[str], columns: Sequence[str], wanted: Filter | None = None, until: datetime | None = None
+        self,
+        table: str,
+        key: Sequence[str],
+        columns: Sequence[str],
+        wanted: Filter | None = None,
+        until: datetime | None = None,
+        sums: Sequence[str] = (),
     ) -> list[StoredRow]:
         """Return of each combination of values of the key the row with the largest ``position``, in no order.
 
@@ -88,21 +94,26 @@ class PublishedTables:
 
         Args:
             until: the latest ``observed_at``, pushed down as ``wanted`` is; None for all times.
+            sums: columns whose sum over all rows with the key each row has in ``<name>_sum``; None where no row knows the value.
 
         Raises:
             WarehouseDamagedError: the log or a file of the table cannot be read.
         """
         try:
-            read = self._read(table, list(dict.fromkeys((*key, *columns, "position"))), wanted, until=until)
+            read = self._read(table, list(dict.fromkeys((*key, *columns, *sums, "position"))), wanted, until=until)
             if read is None or not read.num_rows:
                 return []
             ordered = read.sort_by("position")
-            numbered = ordered.select(list(key)).append_column("row", pa.array(range(ordered.num_rows)))
-            last = numbered.group_by(list(key)).aggregate([("row", "max"), ("row", "count")])
-            rows = ordered.take(last["row_max"]).append_column("row_count", last["row_count"]).to_pylist()
+            summed = [name for name in sums if name in ordered.column_names]
+            numbered = ordered.select([*key, *summed]).append_column("row", pa.array(range(ordered.num_rows)))
+            last = numbered.group_by(list(key)).aggregate([("row", "max"), ("row", "count"), *((name, "sum") for name in summed)])
+            found = ordered.take(last["row_max"])
+            for name in ("row_count", *(f"{name}_sum" for name in summed)):
+                found = found.append_column(name, last[name])
+            rows = found.to_pylist()
         except _READ_ERRORS as error:
             raise _damaged(self.folder, table, error) from error
-        absent = dict.fromkeys(set(columns).difference(rows[0]))
+        absent = dict.fromkeys({*columns, *(f"{name}_sum" for name in sums)}.difference(rows[0]))
         return [{**row, **absent} for row in rows]
 
     def _read(

@@ -20,12 +20,12 @@ from jobs.pages.figures import (
     words,
 )
 from jobs.pages.generation_words import special, what_changed
+from jobs.pages.member_names import name_members
+from jobs.pages.needs import could_be, needs_words
 from jobs.report.exchange import draw_exchange
 from jobs.report.heat_map import lay_out
 from jobs.report.lag_lines import lag_lines, total_lag
 from jobs.report.measures import OF_GENERATION, ONLY_UNBROKEN, WHY
-from jobs.report.member_names import name_members
-from jobs.report.needs import could_be, needs_words
 from jobs.report.ranking import GroupKey, Ranking, group_key
 from jobs.report.strategies import GROUP_COLUMNS, compare
 from jobs.report.timeline import KINDS, course, draw, moved, with_changes

@@ -12,13 +12,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.pages.figures import from_ms
+from jobs.pages.member_names import is_bare
 from jobs.report.backtest_rows import collect_predicted, is_predictable
 from jobs.report.change_rows import collect_changes
 from jobs.report.commit_groups import count_commits
 from jobs.report.groups import add_settled
 from jobs.report.lag_rows import collect_lags
 from jobs.report.measures import AT_LAST_SETTLED, OF_GENERATION, ONLY_UNBROKEN, SUMMED, SUMS
-from jobs.report.member_names import is_bare
 from jobs.report.ranking import (
     GroupKey,
     Ranking,

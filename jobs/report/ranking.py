@@ -8,8 +8,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, overload
 
+from jobs.pages.needs import need_of, worst_first
 from jobs.report.measures import AT_LAST_SETTLED, SUMS
-from jobs.report.needs import BETTER_ASSIGNOR, need_of, stored_need
 from schemas.vocabulary import Severity
 
 Row = Mapping[str, Any]
@@ -34,29 +34,6 @@ def finding_key(row: Row) -> tuple[str, ...]:
 def has_no_generations(row: Row) -> bool:
     """Return whether a group has only commits."""
     return bool(row["generation_count"] == 0)
-
-
-def worst_first(row: Row) -> tuple[float | str, ...]:
-    """Return the sort key of the ranking: what needs someone now comes first, then what is past.
-
-    That is: the severity of the need, whether the group is stuck or silent now, the findings that hold now, the gain of a better assignor
-    that is a need. Then over all generations critical findings, warnings, avoidable movements, movements; unknown counts as 0. Groups
-    without generations come last.
-    """
-    need = stored_need(row)
-    return (
-        has_no_generations(row),
-        0 if need is None else -1 - need.rank,
-        -row["current_critical_count"],
-        -row["current_warning_count"],
-        -row["better_gain"] if need is not None and need.rule == BETTER_ASSIGNOR else 0,
-        -row["critical_count"],
-        -row["warning_count"],
-        -(row["avoidable_movement_count"] or 0),
-        -(row["movement_count"] or 0),
-        row["group_id"],
-        row["cluster_id"],
-    )
 
 
 class Ranking(Sequence[Row]):

@@ -12,7 +12,7 @@ from jobs.report.exchange import Exchange
 from jobs.report.heat_map import Heat
 from jobs.report.lag_lines import LagLine
 from jobs.report.measures import SETTLED, TITLES
-from jobs.report.needs import FirstScreen
+from jobs.report.need_lines import FirstScreen
 from jobs.report.ranking import Ranking
 from jobs.report.timeline import Timeline
 
@@ -53,7 +53,7 @@ class ReportRows:
             of these current_critical_count, current_warning_count, current_info_count, at the group's newest generation; movement_count
             and avoidable_movement_count (sums over observed rows, null if none knows), each with <name>_known, the rows that know it;
             generation_count, member_count (last snapshot; null of a group with only commits), first_at_ms, last_at_ms,
-            newest_position; need_severity and need_rule of ``jobs.report.needs.Need`` (null without one); lag_now (``build_page`` fills
+            newest_position; need_severity and need_rule of ``jobs.pages.needs.Need`` (null without one); lag_now (``build_page`` fills
             it in); predictable_count and predictable_at_ms, the number of generations that could be predicted and the time of the newest
             one (null without one); of the last settled generation with members, null without one: settled_position, strategy,
             imbalance_ratio, partitions_per_member_min, partitions_per_member_max, better_gain (null if no assignor is better).

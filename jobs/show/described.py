@@ -11,7 +11,7 @@ from jobs.pages.figures import movement_words
 from jobs.pages.generation_words import special, what_changed
 from jobs.reading.one_group import GroupGeneration, PartitionOffsets, partitions_of
 from jobs.reading.published import StoredRow
-from jobs.show.members import NamedMember, name_members
+from jobs.show.members import NamedMember, members_of
 from schemas.vocabulary import CauseSource, GroupType, Severity
 
 _NO_OFFSETS = PartitionOffsets(None, None, None, None)
@@ -112,7 +112,7 @@ class DescribedGeneration:
 
 def describe_generation(group: GroupGeneration) -> DescribedGeneration:
     """Return a generation as people ask for it."""
-    names = name_members(group)
+    names = members_of(group)
     audit, members = group.audit, [] if group.snapshot is None else group.snapshot["members"]
     owners = {one: names[row["member_id"]] for row in members for one in partitions_of(row["assigned"])}
     lost = {(row["topic"], row["partition"]) for row in group.movements if row["member_id"] is None}

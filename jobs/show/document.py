@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from jobs.pages.needs import need_of
 from jobs.reading.fleet import GroupSummary
 from jobs.reading.published import StoredRow
 from jobs.show.described import DescribedGeneration, DescribedMember, DescribedPartition, MovementGroup
@@ -28,8 +29,14 @@ def list_document(groups: Iterable[GroupSummary]) -> list[Document]:
 
 
 def _without_key(group: GroupSummary) -> Document:
-    fields = {name: value for name, value in asdict(group).items() if name not in ("key", "current", "past")}
-    return {**fields, "observed_at": text_of(group.observed_at), "findings": group.current, "past_findings": group.past}
+    fields = {name: value for name, value in asdict(group).items() if name not in ("key", "current")}
+    need = need_of(group.current, group.member_count, group.better_gain)
+    return {
+        **fields,
+        "observed_at": text_of(group.observed_at),
+        "need": None if need is None else {"severity": need.severity, "rule": need.rule},
+        "current_findings": [{"severity": severity, "rule_id": rule} for severity, rule in sorted(group.current)],
+    }
 
 
 def generation_document(described: DescribedGeneration) -> Document:

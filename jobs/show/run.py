@@ -17,6 +17,7 @@ from jobs.show.explained import explain
 from jobs.show.explained_text import explained_lines, explained_markdown
 from jobs.show.explanation import explanation
 from jobs.show.options import ExplainOptions, GenerationOptions, ShowOptions
+from jobs.show.ordered import order_groups
 from jobs.show.text import generation_lines, list_lines
 
 MOST_GROUPS = 50
@@ -43,7 +44,7 @@ def answer_show(options: ShowOptions, warehouse: str) -> str:
         return "\n".join(generation_lines(described, options.limit or 0))
     if options.generation is not None or options.at is not None:
         raise UsageError("--generation and --at need the name of one group")
-    groups = read_fleet(tables, options.group, options.cluster_id)
+    groups = order_groups(read_fleet(tables, options.group, options.cluster_id))
     if options.json:
         return json.dumps(list_document(groups[: options.limit] if options.limit else groups), indent=1)
     return "\n".join(list_lines(groups, MOST_GROUPS if options.limit is None else options.limit))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jobs.pages.figures import condense, moment, visible, words
+from jobs.pages.needs import needs_words
 from jobs.pages.plain_text import plain, table_lines
 from jobs.reading.fleet import GroupSummary
 from jobs.reading.published import StoredRow
 from jobs.show.described import CauseOfGeneration, DescribedGeneration, DescribedMember
 from jobs.show.members import NamedMember
+from jobs.show.ordered import standing
 from schemas.vocabulary import CauseSource, Severity
 
 UNKNOWN = "-"
@@ -30,7 +32,7 @@ def list_lines(groups: Sequence[GroupSummary], limit: int) -> Iterator[str]:
     """
     shown = groups[:limit] if limit else groups
     has_clusters = len({group.key.cluster_id for group in groups}) > 1
-    head = ("group", "state", "members", "partitions", "generations", "imbalance", "could be", "strategy", "findings")
+    head = ("group", "state", "members", "partitions", "generations", "imbalance", "could be", "strategy", "needs", "findings")
     rows: list[Sequence[str]] = [("cluster", *head) if has_clusters else head]
     for group in shown:
         row = (
@@ -42,13 +44,15 @@ def list_lines(groups: Sequence[GroupSummary], limit: int) -> Iterator[str]:
             ratio(group.imbalance_ratio),
             better(group),
             plain(group.strategy or None),
+            needs_words(standing(group)) or UNKNOWN,
             finding_counts(group),
         )
         rows.append((plain(group.key.cluster_id), *row) if has_clusters else row)
     first = 2 + has_clusters
     yield from table_lines(rows, range(first, first + 4))
     yield ""
-    yield "partitions, imbalance and strategy are of the last settled generation with members; the groups that need someone come first"
+    yield "partitions, imbalance and strategy are of the last settled generation with members; findings are of all generations"
+    yield "the groups that need someone now come first"
     if len(shown) < len(groups):
         yield f"{len(groups) - len(shown):,} more groups; --limit 0 shows all"
 
@@ -61,12 +65,9 @@ def better(group: GroupSummary) -> str:
 
 
 def finding_counts(group: GroupSummary) -> str:
-    """Return how many findings there are by severity, those of now and those of the past."""
-    parts = []
-    for name, counts in (("now", group.current), ("past", group.past)):
-        listed = ", ".join(f"{counts[severity]} {severity}" for severity in map(str, reversed(Severity)) if counts.get(severity))
-        parts += [f"{name}: {listed}"] if listed else []
-    return "; ".join(parts) or "none"
+    """Return how many findings of each severity all generations of the group have."""
+    counts = group.finding_counts
+    return ", ".join(f"{counts[severity]} {severity}" for severity in map(str, reversed(Severity)) if counts.get(severity)) or UNKNOWN
 
 
 def generation_lines(described: DescribedGeneration, limit: int = 0) -> Iterator[str]:

@@ -14,8 +14,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
+from jobs.pages.needs import BETTER_ASSIGNOR
 from jobs.report.first_screen import age_words
-from jobs.report.needs import BETTER_ASSIGNOR
 from jobs.report.page import build_page, render
 from jobs.report.ranking import Ranking
 from jobs.report.view import ReportRows

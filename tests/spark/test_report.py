@@ -17,6 +17,8 @@ from pyspark.sql import functions as F
 
 from assignors.scenario.backtest import Prediction
 from jobs.backtest.judging import judge_predictions, predictions
+from jobs.pages.needs import worst_first
+from jobs.reading.fleet import read_fleet
 from jobs.reading.generations import read_generations
 from jobs.reading.groups import find_groups
 from jobs.reading.published import open_published
@@ -33,8 +35,9 @@ from jobs.report.queries import (
     tally_fleet,
     tally_groups,
 )
-from jobs.report.ranking import merge_parts, worst_first
+from jobs.report.ranking import merge_parts
 from jobs.report.view import ReportRows
+from jobs.show.ordered import order_groups
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings
@@ -388,6 +391,11 @@ def test_groups_are_ranked_from_the_worst_on(demo_warehouse: Path, demo_rows: Re
     findings = rows(demo_warehouse, "findings")
     ranking = sorted({row["group_id"] for row in observed}, key=lambda group: worst_first(_by_hand(group, observed, findings)))
     assert [row["group_id"] for row in demo_rows.ranked[:10]] == ranking[:10]
+
+
+def test_show_lists_the_groups_in_the_order_of_the_page(demo_warehouse: Path, demo_rows: ReportRows) -> None:
+    on_page = [row["group_id"] for row in demo_rows.ranked if row["generation_count"]]
+    assert [one.key.group_id for one in order_groups(read_fleet(open_published(str(demo_warehouse))))] == on_page
 
 
 def _by_hand(group: str, observed: list[dict[str, Any]], findings: list[dict[str, Any]]) -> dict[str, Any]:

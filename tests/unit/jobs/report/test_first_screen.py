@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from jobs.pages.needs import BETTER_ASSIGNOR, LEAST_GAIN, Need, need_of
 from jobs.report.first_screen import MOST_LINES, build_first_screen
-from jobs.report.needs import BETTER_ASSIGNOR, LEAST_GAIN, FirstScreen, Need, Since, holds_since, need_of
+from jobs.report.need_lines import FirstScreen, Since, holds_since
 from jobs.report.page import build_page, render
 from jobs.report.ranking import Ranking, group_key
 from jobs.report.view import ReportRows

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.pages.figures import EN_DASH, visible
+from jobs.pages.needs import BETTER_ASSIGNOR
 from jobs.report.fleet import headline
 from jobs.report.groups import GroupLines, add_settled
-from jobs.report.needs import BETTER_ASSIGNOR
 from jobs.report.packed import PACKED, PackedLines, pack_lines
 from jobs.report.page import MOST_BYTES, build_page, render
 from jobs.report.prometheus import to_prometheus

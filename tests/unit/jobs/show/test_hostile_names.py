@@ -93,7 +93,8 @@ def listed(names: Sequence[str]) -> list[GroupSummary]:
     """Return groups of these names."""
     counts = dict.fromkeys(map(str, Severity), 1)
     keys = [GroupKey(cluster_id, group_id) for cluster_id, group_id in zip(reversed(names), names, strict=True)]
-    return [GroupSummary(key, "stable", 1, 1, START, key.cluster_id, 1, 2.0, key.group_id, 1.0, counts, counts) for key in keys]
+    current = (("warning", "restart_loop"),)
+    return [GroupSummary(key, "stable", 1, 1, START, key.cluster_id, 1, 2.0, key.group_id, 1.0, 0, 0, current, counts) for key in keys]
 
 
 TEXTS: dict[str, Callable[[GroupGeneration], list[str]]] = {

@@ -140,12 +140,15 @@ def test_list_has_those_first_that_need_someone(document: Any) -> None:
     assert [one["group_id"] for one in found] == ["alarmed", "stopped", "skewed", "pay", "quiet"]
     pay = next(one for one in found if one["group_id"] == "pay")
     assert (pay["state"], pay["member_count"], pay["generation_count"], pay["partition_count"]) == ("empty", 0, 4, 4)
-    assert (pay["findings"]["warning"], pay["past_findings"]["warning"], pay["past_findings"]["info"]) == (0, 1, 1)
+    assert (pay["need"], pay["current_findings"]) == (None, [])
+    assert (pay["finding_counts"]["warning"], pay["finding_counts"]["info"], pay["movement_count"]) == (2, 1, 4)
+    assert found[0]["need"] == {"severity": "critical", "rule": "partition_multiply_owned"}
+    assert found[2]["need"] == {"severity": "info", "rule": "better_assignor"}
 
 
 def test_list_says_what_could_be_and_how_many_groups_are_left_out(show: Any) -> None:
     text = show("--cluster-id", "c", "--limit", "3")
-    assert re.search(r"^skewed +stable +1 +4 +1 +2\.00 +1\.00 \(sticky\) +range +none$", text, re.MULTILINE)
+    assert re.search(r"^skewed +stable +1 +4 +1 +2\.00 +1\.00 \(sticky\) +range +better assignor +-$", text, re.MULTILINE)
     assert text.endswith("2 more groups; --limit 0 shows all\n") and "quiet" not in text
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jobs.pages.figures import short_names
+from jobs.pages.figures import client_of, short_names
 
 Row = Mapping[str, Any]
 
@@ -30,8 +30,9 @@ def is_bare(member_id: str) -> bool:
 def name_members(member_ids: Iterable[str], known: Iterable[Row]) -> dict[str, str]:
     """Return a name for each member that no other of them has.
 
-    A static member has its instance id. Another member has the short form of its id, which begins with its client id. A member whose id is
-    a bare UUID has its client id, with its host if several have this client id, and with the beginning of the UUID if that is not enough.
+    A static member has its instance id. Another member has its client id: clients put it in front of the UUID of their member ids. Several
+    members with one client id have the short forms of their ids. A member whose id is a bare UUID has its client id too, with its host if
+    several have this client id, and with the beginning of the UUID if that is not enough.
 
     Args:
         known: rows with member_id, and group_instance_id, client_id and client_host, each null if it is not known.
@@ -40,17 +41,16 @@ def name_members(member_ids: Iterable[str], known: Iterable[Row]) -> dict[str, s
     rows: dict[str, Row] = {row["member_id"]: row for row in known}
     static = {one: rows[one]["group_instance_id"] for one in ids if one in rows and rows[one]["group_instance_id"]}
     others = [one for one in ids if one not in static]
-    bare = [one for one in others if is_bare(one)]
-    names = short_names(others) | {one: _client(rows.get(one, {})) for one in bare}
+    bare = {one for one in others if is_bare(one)}
+    short = short_names(others)
+    names = {one: client_of(one) or rows.get(one, {}).get("client_id") or ("member" if one in bare else short[one]) for one in others}
+    shared = Counter([*names.values(), *static.values()])
+    names |= {one: short[one] for one in others if one not in bare and shared[names[one]] > 1}
     for more in (_host, _beginning):
         shared = Counter(names.values())
         names |= {one: names[one] + more(rows.get(one, {"member_id": one})) for one in bare if shared[names[one]] > 1}
     shared = Counter([*names.values(), *static.values()])
     return static | {one: name if shared[name] == 1 else f"{name} {one}" for one, name in names.items()}
-
-
-def _client(row: Row) -> str:
-    return row.get("client_id") or "member"
 
 
 def _host(row: Row) -> str:

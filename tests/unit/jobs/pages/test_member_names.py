@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.report.member_names import is_bare, name_members
+from jobs.pages.member_names import is_bare, name_members
 from tests.builders.report_rows import MEMBER, OTHER
 
 BARE, TWIN = "NEe1Jv0ERwmmoYil2vjMug", "L/hVpT78QoSQ0vvl4g4ktA"
+LATER = "orders-1-9a1c2b3d-581a-4472-bdf3-3515b4aee8c1"
 UUID = "3fc8d6f1-581a-4472-bdf3-3515b4aee8c1"
 
 
@@ -33,9 +34,20 @@ def known(member_id: str, **facts: Any) -> dict[str, Any]:
         ),
         ([known(BARE), known(UUID, group_instance_id="pearl")], {BARE: "member", UUID: "pearl"}),
         ([], {BARE: "member NEe1Jv0E\N{HORIZONTAL ELLIPSIS}", UUID: "member 3fc8d6f1\N{HORIZONTAL ELLIPSIS}"}),
-        ([known(MEMBER, client_id="orders-1"), known(OTHER)], {MEMBER: "orders-1-3fc8d6f1…", OTHER: "orders-2-e76ea8c3…"}),
+        ([known(MEMBER, client_id="orders-1"), known(OTHER)], {MEMBER: "orders-1", OTHER: "orders-2"}),
+        ([known(MEMBER), known(LATER)], {MEMBER: "orders-1-3fc8d6f1…", LATER: "orders-1-9a1c2b3d…"}),
+        ([known(MEMBER), known(UUID, group_instance_id="orders-1")], {MEMBER: "orders-1-3fc8d6f1…", UUID: "orders-1"}),
     ],
-    ids=["client id", "host", "same host", "static", "nothing known", "ids that begin with a client id"],
+    ids=[
+        "client id",
+        "host",
+        "same host",
+        "static",
+        "nothing known",
+        "client id in the id",
+        "restarted",
+        "an instance id like a client id",
+    ],
 )
 def test_members_have_names_that_people_know(rows: list[dict[str, Any]], expected: dict[str, str]) -> None:
     assert name_members(expected, rows) == expected

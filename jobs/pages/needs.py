@@ -1,12 +1,12 @@
-"""Whether a group needs someone now: the decision for one group, from what holds at its newest generation. Pure Python."""
+"""Which groups need someone now: the decision for one group, and the order of all. The report and ``show`` have it from here."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.pages.figures import Figure, words
+from jobs.pages.figures import words
 from schemas.vocabulary import Rule, Severity
 
 Row = Mapping[str, Any]
@@ -92,96 +92,24 @@ def could_be(imbalance_ratio: float | None, better_gain: float | None) -> float 
     return None if imbalance_ratio is None else max(1.0, imbalance_ratio - (better_gain or 0.0))
 
 
-@dataclass(frozen=True)
-class Since:
-    """Since when something holds.
+def worst_first(row: Row) -> tuple[float | str, ...]:
+    """Return the sort key of the ranking: what needs someone now comes first, then what is past.
 
-    Attributes:
-        at_ms: time of the first generation of the unbroken row of generations in which it was found.
-        is_exact: whether the generation before is known and did not have it.
+    That is: the severity of the need, whether the group is stuck or silent now, the findings that hold now, the gain of a better assignor
+    that is a need. Then over all generations critical findings, warnings, avoidable movements, movements; unknown counts as 0. Groups
+    without generations come last.
     """
-
-    at_ms: int
-    is_exact: bool
-
-
-def holds_since(found: Collection[int], generations: Sequence[tuple[int, int]]) -> Since | None:
-    """Return since when a rule holds, or None if the newest generation does not have it.
-
-    Args:
-        found: positions at which the rule found something.
-        generations: position and time of known generations, newest first.
-
-    >>> holds_since({7, 8}, [(8, 800), (7, 700), (6, 600)])
-    Since(at_ms=700, is_exact=True)
-    >>> holds_since({7, 8}, [(8, 800), (7, 700)])
-    Since(at_ms=700, is_exact=False)
-    >>> holds_since({6}, [(8, 800), (7, 700), (6, 600)]) is None
-    True
-    """
-    since = None
-    for position, at_ms in generations:
-        if position not in found:
-            return since and Since(since.at_ms, is_exact=True)
-        since = Since(at_ms, is_exact=False)
-    return since
-
-
-@dataclass(frozen=True)
-class NeedLine:
-    """A group of the first screen.
-
-    Attributes:
-        anchor: id of the group's details or of its row.
-        what: what was found, or what another assignor would give.
-        since: time of the first generation that had it; empty if it is not known.
-        advice: what to change.
-        other_count: further critical findings and warnings of the same generation.
-    """
-
-    severity: str
-    rule: str
-    cluster_id: str
-    group_id: str
-    anchor: str
-    what: str
-    since: str
-    advice: str
-    other_count: int
-
-
-@dataclass(frozen=True)
-class PastLine:
-    """A finding of the first screen that no longer holds."""
-
-    severity: str
-    rule: str
-    cluster_id: str
-    group_id: str
-    anchor: str
-    last_at: str
-
-
-@dataclass(frozen=True)
-class FirstScreen:
-    """What the report shows first.
-
-    Attributes:
-        needs: the groups that need someone now, the most urgent first, at most ``MOST_LINES``.
-        need_count: all of them.
-        past: what no longer holds, where there is room for it.
-        totals: four numbers, each with its words.
-        all_empty: what to know if no group had members; else empty.
-        data_until: time of the newest row that was read, UTC; empty without one.
-        data_until_s: the same in seconds since 1970.
-        age: how old that was when the page was made.
-    """
-
-    needs: tuple[NeedLine, ...]
-    need_count: int
-    past: tuple[PastLine, ...]
-    totals: tuple[tuple[Figure, str], ...]
-    all_empty: str
-    data_until: str
-    data_until_s: int
-    age: str
+    need = stored_need(row)
+    return (
+        row["generation_count"] == 0,
+        0 if need is None else -1 - need.rank,
+        -row["current_critical_count"],
+        -row["current_warning_count"],
+        -row["better_gain"] if need is not None and need.rule == BETTER_ASSIGNOR else 0,
+        -row["critical_count"],
+        -row["warning_count"],
+        -(row["avoidable_movement_count"] or 0),
+        -(row["movement_count"] or 0),
+        row["group_id"],
+        row["cluster_id"],
+    )

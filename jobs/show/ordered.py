@@ -1,0 +1,33 @@
+"""The order of the list of groups, which is that of the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from jobs.pages.needs import need_of, worst_first
+from jobs.reading.fleet import GroupSummary
+from schemas.vocabulary import Severity
+
+
+def order_groups(groups: Iterable[GroupSummary]) -> list[GroupSummary]:
+    """Return groups, those with most need of someone first."""
+    return sorted(groups, key=lambda group: worst_first(standing(group)))
+
+
+def standing(group: GroupSummary) -> dict[str, Any]:
+    """Return what ``worst_first`` and ``needs_words`` ask of a group."""
+    need = need_of(group.current, group.member_count, group.better_gain)
+    current = Counter(severity for severity, _ in group.current)
+    return {
+        **group.key._asdict(),
+        "generation_count": group.generation_count,
+        "need_severity": None if need is None else need.severity,
+        "need_rule": None if need is None else need.rule,
+        **{f"current_{severity}_count": current[severity] for severity in Severity},
+        **{f"{severity}_count": group.finding_counts[severity] for severity in Severity},
+        "better_gain": group.better_gain,
+        "movement_count": group.movement_count,
+        "avoidable_movement_count": group.avoidable_movement_count,
+    }
