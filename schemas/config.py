@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from schemas.vocabulary import STRATEGIES, Severity
 
@@ -91,6 +91,9 @@ class ReportSettings(_Settings):
         export: formats for other programs, written into ``export_dir`` or beside the page.
         worst_groups: number of groups whose details are collected. The page shows as many of them as it has room for.
         max_detail_rows: rows of all these details together. With fewer groups, each has more rows.
+        record_bytes: mean size of a record as brokers send it, compressed; no source shows it. With it the report says how many bytes come
+            from other racks.
+        price_per_gb: what 10^9 bytes between racks cost, in any currency.
         backtest_generations: most generations that are predicted, to show how good predictions are; 0 leaves this part out. The driver
             has them in memory.
     """
@@ -102,6 +105,14 @@ class ReportSettings(_Settings):
     worst_groups: int = Field(default=100, ge=0, le=MOST)
     max_detail_rows: int = Field(default=100_000, ge=1, le=MOST)
     backtest_generations: int = Field(default=500, ge=0, le=MOST_PREDICTED)
+    record_bytes: int | None = Field(default=None, ge=1, le=MOST)
+    price_per_gb: float | None = Field(default=None, ge=0, le=MOST)
+
+    @model_validator(mode="after")
+    def _price_needs_a_size(self) -> ReportSettings:
+        if self.price_per_gb is not None and self.record_bytes is None:
+            raise ValueError("price_per_gb needs record_bytes, the mean size of a record: no source shows it")
+        return self
 
 
 class MaintainSettings(_Settings):

@@ -412,6 +412,8 @@ class LoadFactsRow(GenerationRow):
     partition_rate: float
     owner: str
     total_rate: float
+    crossing_rate: float | None
+    crossing_count: int | None
 
 
 class StuckFactsRow(GenerationRow):

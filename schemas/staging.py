@@ -282,9 +282,11 @@ LOAD_FACTS = StructType(
         StructField("partition_rate", DOUBLE),
         StructField("owner", STRING),
         StructField("total_rate", DOUBLE),
+        StructField("crossing_rate", DOUBLE),
+        StructField("crossing_count", INT),
     ]
 )
-"""One row per generation in which a member gets far more records than others; see ``jobs.findings.loads`` for the fields."""
+"""One row per generation in which a member gets far more records than others, or a partition crosses racks; see ``jobs.findings.loads``."""
 
 GROWTH_FACTS = StructType(
     [

@@ -199,6 +199,7 @@ class Rule(Word):
     CONFLICTING_RECORDS = "conflicting_records"
     HOT_PARTITION = "hot_partition"
     HOT_MEMBER = "hot_member"
+    RECORDS_CROSS_RACKS = "records_cross_racks"
     COMMITS_UNSUBSCRIBED = "commits_unsubscribed"
     MEMBERS_NEVER_COMMIT = "members_never_commit"
     MEMBER_STALLED = "member_stalled"

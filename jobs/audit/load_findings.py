@@ -1,12 +1,14 @@
-"""Load findings: the rates of partitions, audited generations -> ``findings`` on members and partitions with most of the records.
+"""Load findings: the rates of partitions, audited generations -> ``findings`` on uneven loads and on records that cross racks.
 
 The rates of a generation are known where its load imbalance is computed, and change with it. So both are computed for the same generations.
-Only those with a large imbalance are looked at more closely.
+Only those with a large imbalance, or with partitions that have no replica in their reader's rack, are looked at more closely.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.audit import udfs as audit_udfs
@@ -16,31 +18,62 @@ from jobs.findings.loads import HOT_SHARE
 from jobs.storage.changed_findings import replace_findings
 from schemas.keys import GENERATION_KEY
 from schemas.staging import FOUND_ROWS, LOAD_FACTS
-from schemas.tables import FINDINGS, GENERATION_AUDITS
+from schemas.tables import FINDINGS, GENERATION_AUDITS, GENERATION_TOPICS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import Basis
 
 MILLIONTHS = 1e6
 """Rates are in millionths of a record per second."""
 
 
-def uneven_generations(audits: DataFrame) -> DataFrame:
-    """Return the settled observed generations in which one member gets far more records than the mean."""
-    is_uneven = (F.col("throughput_imbalance_ratio") >= HOT_SHARE) & F.col("is_settled") & (F.col("member_count") > 1)
-    return audits.where((F.col("basis") == str(Basis.OBSERVED)) & is_uneven)
+def judged_generations(audits: DataFrame) -> DataFrame:
+    """Return the settled observed generations in which one member gets far more records than the mean, or a partition crosses racks."""
+    is_uneven = (F.col("throughput_imbalance_ratio") >= HOT_SHARE) & (F.col("member_count") > 1)
+    is_judged = F.coalesce(is_uneven | (crosses_racks() & F.col("throughput_imbalance_ratio").isNotNull()), F.lit(False))
+    return audits.where((F.col("basis") == str(Basis.OBSERVED)) & F.col("is_settled") & is_judged)
 
 
-def load_facts(uneven: DataFrame, answered: DataFrame) -> DataFrame:
+def crosses_racks() -> Column:
+    """Return whether a partition of a generation has no replica in its owner's rack; never null."""
+    return F.coalesce(F.col("rack_match_ratio") < 1, F.lit(False))
+
+
+def crossing_rates(judged: DataFrame, rates: DataFrame, snapshots: DataFrame, topics: DataFrame) -> DataFrame:
+    """Return what comes from another rack: a row for each generation of which ``crosses_racks`` is true.
+
+    Rows: ``GENERATION_KEY``, crossing_rate (millionths of a record per second), crossing_count (partitions).
+
+    Args:
+        judged: as ``judged_generations`` returns them.
+        rates: the rates of their partitions.
+        snapshots: rows of ``subscription_snapshots``.
+        topics: rows of ``generation_topics``.
+    """
+    key = list(GENERATION_KEY)
+    crossing = F.broadcast(judged.where(crosses_racks()).select(*key, "topics_hash"))
+    with_members = snapshots.join(crossing, key, "left_semi").select(*key, F.explode("members").alias("member"))
+    readers = with_members.select(*key, F.col("member")["member_id"].alias("member_id"), F.col("member")["rack"].alias("rack"))
+    with_topics = topics.join(crossing, ["cluster_id", "topics_hash"]).select(*key, F.explode("topics").alias("topic"))
+    by_partition = with_topics.select(*key, F.col("topic")["topic"].alias("topic"), F.posexplode(F.col("topic")["partition_racks"]))
+    replicas = by_partition.select(*key, "topic", F.col("pos").alias("partition"), F.array_compact("col").alias("racks"))
+    located = rates.join(replicas, [*key, "topic", "partition"]).join(readers.where("rack != ''"), [*key, "member_id"])
+    is_far = (F.size("racks") > 0) & ~F.array_contains("racks", F.col("rack"))
+    total = F.sum(F.col("rate").cast("decimal(38,0)"))
+    return located.where(is_far).groupBy(*key).agg(total.alias("crossing_rate"), F.count(F.lit(1)).cast("int").alias("crossing_count"))
+
+
+def load_facts(judged: DataFrame, answered: DataFrame, crossing: DataFrame | None = None) -> DataFrame:
     """Return the facts for the rules on loads: one row per generation, of ``schemas.staging.LOAD_FACTS``.
 
     Generations in which the rate of a partition is not known are left out, since shares would be too large. Of equal loads the one with
     the largest name counts.
 
     Args:
-        uneven: as ``uneven_generations`` returns them.
+        judged: as ``judged_generations`` returns them.
         answered: ``resume_offsets.resolve_resume_offsets`` for the partitions of at least these generations.
+        crossing: as ``crossing_rates`` returns them; None if no generation has such partitions.
     """
     key = list(GENERATION_KEY)
-    rates = answered.join(F.broadcast(uneven.select(*key)), key, "left_semi")
+    rates = answered.join(F.broadcast(judged.select(*key)), key, "left_semi")
     by_member = rates.groupBy(*key, "member_id").agg(
         F.sum(F.col("rate").cast("decimal(38,0)")).alias("load"),
         F.max(F.struct("rate", "topic", "partition")).alias("top"),
@@ -65,11 +98,40 @@ def load_facts(uneven: DataFrame, answered: DataFrame) -> DataFrame:
         "owner": F.col("busiest")["member_id"],
         "total_rate": F.col("total").cast("double") / MILLIONTHS,
     }
-    return uneven.join(loads.where("unknown = 0"), key).withColumns(facts).select(*LOAD_FACTS.names)
+    known = judged.join(loads.where("unknown = 0 AND total > 0"), key).withColumns(facts)
+    if crossing is None:
+        return known.withColumns({"crossing_rate": F.lit(None).cast("double"), "crossing_count": F.lit(None).cast("int")}).select(
+            *LOAD_FACTS.names
+        )
+    located = known.join(crossing, key, "left")
+    return located.withColumn("crossing_rate", F.col("crossing_rate").cast("double") / MILLIONTHS).select(*LOAD_FACTS.names)
 
 
-def _found(context: RunContext, uneven: DataFrame, answered: DataFrame) -> DataFrame:
-    facts = load_facts(uneven, answered)
+@dataclass(frozen=True)
+class _Judged:
+    """Generations to judge, materialized.
+
+    Attributes:
+        are_crossing: whether a partition of one of them has no replica in its owner's rack.
+    """
+
+    generations: DataFrame
+    are_crossing: bool
+
+
+def _judged_in(audits: DataFrame) -> _Judged | None:
+    """Return the generations to judge among materialized audits, or None without one."""
+    generations = judged_generations(audits)
+    ((are_crossing,),) = generations.agg(F.bool_or(crosses_racks())).collect()
+    return None if are_crossing is None else _Judged(generations, are_crossing)
+
+
+def _found(context: RunContext, judged: _Judged, answered: DataFrame) -> DataFrame:
+    crossing = None
+    if judged.are_crossing:
+        snapshots, topics = (context.warehouse.read(spec.name) for spec in (SUBSCRIPTION_SNAPSHOTS, GENERATION_TOPICS))
+        crossing = crossing_rates(judged.generations, answered, snapshots, topics)
+    facts = load_facts(judged.generations, answered, crossing)
     return context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_loads, FOUND_ROWS))
 
 
@@ -82,9 +144,9 @@ def add(context: RunContext, answered: DataFrame) -> None:
     if not any(len(times) > 1 for times in context.metadata_index.times_ms.values()):
         return  # a rate needs two metadata snapshots
     audits = context.warehouse.read(GENERATION_AUDITS.name).where(F.col("run_sequence") == context.run_sequence)
-    uneven = context.warehouse.materialize("uneven_generations", uneven_generations(audits))
-    if not uneven.isEmpty():
-        replace_findings(context.warehouse, None, _found(context, uneven, answered), "load_findings")
+    judged = _judged_in(context.warehouse.materialize("judged_generations", judged_generations(audits)))
+    if judged is not None:
+        replace_findings(context.warehouse, None, _found(context, judged, answered), "load_findings")
 
 
 def replace(context: RunContext, weighed: DataFrame, answered: DataFrame) -> None:
@@ -95,9 +157,11 @@ def replace(context: RunContext, weighed: DataFrame, answered: DataFrame) -> Non
         answered: rates of the partitions of these generations.
     """
     warehouse, stored = context.warehouse, None
-    uneven = uneven_generations(weighed)
+    judged = _judged_in(weighed)
     if context.before.written.get(FINDINGS.name):
         of_rules = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in LOAD_RULES]))
         stored = of_rules.join(F.broadcast(weighed.select(*GENERATION_KEY)), list(GENERATION_KEY), "left_semi")
-    if not uneven.isEmpty() or (stored is not None and not stored.isEmpty()):
-        replace_findings(warehouse, stored, _found(context, uneven, answered), "load_findings")
+    if judged is not None:
+        replace_findings(warehouse, stored, _found(context, judged, answered), "load_findings")
+    elif stored is not None and not stored.isEmpty():
+        replace_findings(warehouse, stored, warehouse.read(FINDINGS.name).limit(0), "load_findings")

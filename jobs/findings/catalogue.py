@@ -39,7 +39,7 @@ RULES = (
 )
 """Rules on each snapshot and on the time before it."""
 
-LOAD_RULES = (loads.hot_partition, loads.hot_member)
+LOAD_RULES = (loads.hot_partition, loads.hot_member, loads.crossing_records)
 """Rules on the records that come into the partitions of a generation, by the metadata snapshots around it."""
 
 COMMIT_RULES = (

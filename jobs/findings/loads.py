@@ -1,7 +1,7 @@
 """Rules on how the records that come in are shared among the members of a generation.
 
-``jobs/audit/load_findings.py`` finds in Spark the generations in which one member reads far more than the mean; this module writes the
-finding. New metadata snapshots may change it.
+``jobs/audit/load_findings.py`` finds in Spark the generations in which one member reads far more than the mean, or reads from another rack;
+this module writes the finding. New metadata snapshots may change it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assignors.generation.generation import STREAMS
-from jobs.findings.rule import Found, figures, rule
+from jobs.findings.rule import Found, figures, part_of, rule
 from schemas.vocabulary import Rule, Severity
 
 HOT_SHARE = 1.5
@@ -29,6 +29,8 @@ class LoadFacts:
         total_rate: of all partitions of members.
         partition_count: partitions that members have.
         least, most: partitions of the members with the fewest and the most.
+        crossing_rate: of the partitions that have no replica in their reader's rack; None if racks are not known.
+        crossing_count: how many partitions these are; None likewise.
     """
 
     strategy: str
@@ -43,6 +45,8 @@ class LoadFacts:
     partition_rate: float
     owner: str
     total_rate: float
+    crossing_rate: float | None = None
+    crossing_count: int | None = None
 
     @property
     def mean_rate(self) -> float:
@@ -119,5 +123,37 @@ def hot_member(facts: LoadFacts) -> Found | None:
             mean_records_per_second=round(facts.mean_rate),
             busiest_partition=f"{facts.topic}-{facts.partition}",
             partitions_per_member_max=facts.most,
+        ),
+    )
+
+
+@rule(
+    Rule.RECORDS_CROSS_RACKS,
+    Severity.INFO,
+    "Records come from another rack",
+    when=(
+        f"Members set client.rack, and at least {HOT_RECORDS_PER_SECOND:.0f} records a second come into partitions that have no replica in "
+        "their reader's rack. More may cross: a reader fetches from its own rack only if the brokers' replica.selector.class goes by racks "
+        "(KIP-392). The rates are those between the metadata snapshots before and after the generation. The report also gives bytes and "
+        "their price, if report.record_bytes and report.price_per_gb are set."
+    ),
+    advice=(
+        "Clouds charge for bytes between zones. An assignor that goes by racks helps where a partition has a replica in the rack of "
+        "another reader. Java's range, sticky and cooperative-sticky do since 3.5 (KIP-881), the assignors of Kafka's brokers do not. "
+        "Otherwise give these partitions a replica in each rack."
+    ),
+)
+def crossing_records(facts: LoadFacts) -> Found | None:
+    """Return how many records a second have to come from another rack."""
+    if facts.crossing_rate is None or facts.crossing_rate < HOT_RECORDS_PER_SECOND:
+        return None
+    share, count = facts.crossing_rate / facts.total_rate, facts.crossing_count or 0
+    return Found(
+        f"At least {facts.crossing_rate:,.0f} records a second, {share:.0%} of all, come from another rack: "
+        f"{part_of(count, facts.partition_count, 'partition', 'has', 'have')} no replica in their reader's",
+        figures(
+            records_per_second=round(facts.crossing_rate),
+            share_percent=round(100 * share),
+            partition_count=count,
         ),
     )

@@ -19,6 +19,7 @@ from jobs.report.commit_groups import count_commits
 from jobs.report.groups import add_settled
 from jobs.report.lag_rows import collect_lags
 from jobs.report.measures import AT_LAST_SETTLED, OF_GENERATION, ONLY_UNBROKEN, SUMMED, SUMS
+from jobs.report.rack_traffic import with_traffic
 from jobs.report.ranking import (
     GroupKey,
     Ranking,
@@ -336,6 +337,7 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     for moment in moments:
         newest_ms[moment["cluster_id"]] = max(newest_ms.get(moment["cluster_id"], moment["read_until_ms"]), moment["read_until_ms"])
     details = collect_details(warehouse, settings, worst, newest_ms)
+    condensed = collect(condense_findings(of_chosen))
     fleet = collect(tally_fleet(audits.where(~is_one_of(worst, *GROUP_KEY))))
     return ReportRows(
         ranked=ranked,
@@ -346,7 +348,7 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
         members=details.members,
         lags=details.lags,
         changes=details.changes,
-        findings=[{**row, **chosen[key]} for row in collect(condense_findings(of_chosen)) if (key := finding_key(row)) in chosen],
+        findings=[{**with_traffic(row, settings), **chosen[key]} for row in condensed if (key := finding_key(row)) in chosen],
         predicted=collect_predicted(warehouse, ranked, settings.backtest_generations) if settings.backtest_generations else None,
         newest_ms=newest_ms,
     )

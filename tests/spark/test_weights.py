@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.audit import resume_offsets as resumption
-from jobs.audit.load_findings import load_facts, uneven_generations
+from jobs.audit.load_findings import crossing_rates, judged_generations, load_facts
 from jobs.audit.load_imbalance import CARRIED, held_partitions, with_weights
-from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, GENERATION_TOPICS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.builders.frames import frame, moment, unstaged
 from tests.builders.tables import rows
 from tests.oracles import resume_oracle
@@ -141,7 +141,7 @@ def test_loads_of_uneven_generations_name_the_busiest_member_and_partition(spark
         for member_id, partition, rate in held
     ]
     schema = "cluster_id string, group_id string, position bigint, member_id string, topic string, partition int, rate bigint"
-    uneven = uneven_generations(frame(spark, GENERATION_AUDITS.schema, audits))
+    uneven = judged_generations(frame(spark, GENERATION_AUDITS.schema, audits))
     facts = {row["group_id"]: row.asDict() for row in load_facts(uneven, spark.createDataFrame(rates, schema)).collect()}
     assert facts.keys() == {"uneven", "of two equal ones"}
     expected = {
@@ -155,6 +155,29 @@ def test_loads_of_uneven_generations_name_the_busiest_member_and_partition(spark
     }
     assert facts["uneven"].items() >= {**expected, "least": 1, "most": 2, "observed_at_ms": 10}.items()
     assert [facts["of two equal ones"][name] for name in ("member_id", "partition", "owner")] == ["b", 1, "b"]
+
+
+def test_records_cross_racks_where_no_replica_is_in_the_rack_of_the_reader(spark: SparkSession) -> None:
+    """Members without a rack, partitions whose replicas have none, and replicas of which one is near do not count."""
+    racks = [["eu-a", "eu-b"], ["eu-b", "eu-c"], ["eu-b", None], [None, None], ["eu-b"]]
+    audits = [
+        audited_as("g", rack_match_ratio=0.3, throughput_imbalance_ratio=1.0, topics_hash="h"),
+        audited_as("near", rack_match_ratio=1.0),
+    ]
+    snapshot = {name: value for name, value in SNAPSHOT.items() if name != "basis"}
+    snapshot["members"] = [{"member_id": name, "rack": rack} for name, rack in (("a", "eu-a"), ("b", None), ("c", ""))]
+    snapshots = frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, [{**snapshot, "group_id": name} for name in ("g", "near")])
+    topics = frame(
+        spark, GENERATION_TOPICS.schema, [{"cluster_id": "c", "topics_hash": "h", "topics": [{"topic": "t", "partition_racks": racks}]}]
+    )
+    held = [("a", 0, 1), ("a", 1, 2), ("a", 2, 4), ("a", 3, 8), ("b", 4, 16), ("c", 1, 32), ("a", 5, 64)]
+    rates = [("c", name, 10, member_id, "t", partition, rate * 10**6) for name in ("g", "near") for member_id, partition, rate in held]
+    schema = "cluster_id string, group_id string, position bigint, member_id string, topic string, partition int, rate bigint"
+    judged, rated = judged_generations(frame(spark, GENERATION_AUDITS.schema, audits)), spark.createDataFrame(rates, schema)
+    crossing = crossing_rates(judged, rated, snapshots, topics)
+    assert [(row["group_id"], int(row["crossing_rate"]), row["crossing_count"]) for row in crossing.collect()] == [("g", 6_000_000, 2)]
+    facts = {row["group_id"]: (row["crossing_rate"], row["crossing_count"]) for row in load_facts(judged, rated, crossing).collect()}
+    assert facts == {"g": (6.0, 2), "near": (None, None)}
 
 
 @pytest.mark.parametrize(("committed_at", "expected"), [(4, 10), (12, 12)])

@@ -45,7 +45,7 @@ def test_every_setting_can_be_given() -> None:
         "quality": {"max_quarantined_ratio": 1, "fail_on": "warning"},
         "report": {
             **{"output": "r.html", "group_pages": "d", "export": ["csv"], "export_dir": "e"},
-            **{"worst_groups": 0, "max_detail_rows": 5, "backtest_generations": 0},
+            **{"worst_groups": 0, "max_detail_rows": 5, "backtest_generations": 0, "record_bytes": 500, "price_per_gb": 0.5},
         },
         "maintain": {"retention_days": 1, "counterfactual_days": 2, "vacuum_hours": 169},
     }
@@ -124,3 +124,8 @@ def test_all_mistakes_in_settings_are_reported_at_once() -> None:
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Settings().warehouse = "elsewhere"
+
+
+def test_a_price_of_bytes_needs_their_number() -> None:
+    with pytest.raises(ValueError, match=r"^f: report: .*price_per_gb needs record_bytes"):
+        parse_settings({"report": {"price_per_gb": 0.02}}, "f")

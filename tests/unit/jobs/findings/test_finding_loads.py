@@ -74,3 +74,20 @@ def test_member_with_the_busiest_partitions_is_an_info() -> None:
 )
 def test_loads_are_hot_from_half_more_than_they_should_be(near: LoadFacts, rules: set[str]) -> None:
     assert findings(near).keys() == rules
+
+
+ACROSS = replace(ONE_KEY, partition_rate=200.0, member_rate=300.0, crossing_rate=400.0, crossing_count=3)
+
+
+def test_records_from_another_rack_are_an_info() -> None:
+    (finding,) = findings(ACROSS).values()
+    assert (finding.rule_id, finding.severity) == ("records_cross_racks", "info")
+    assert finding.message == (
+        "At least 400 records a second, 40% of all, come from another rack: 3 of 8 partitions have no replica in their reader's"
+    )
+    assert finding.evidence == {"records_per_second": "400", "share_percent": "40", "partition_count": "3"}
+
+
+@pytest.mark.parametrize("rate", [None, 99.9])
+def test_few_records_and_unknown_racks_are_no_finding(rate: float | None) -> None:
+    assert findings(replace(ACROSS, crossing_rate=rate)) == {}
