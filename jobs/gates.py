@@ -105,6 +105,7 @@ def run(context: RunContext, conf_folder: Path) -> list[GateResult]:
             if context.warehouse.rows_written[name] <= MOST_ROWS_OF_A_TASK:
                 rows = rows.coalesce(1)  # no shuffle: half the jobs
             results += _validate(name, suites[name], rows)
+    logger.debug("gates: %d expectations on %s", len(results), ", ".join(written))
     failed = [result for result in results if not result.success]
     for result in failed:
         logger.warning(

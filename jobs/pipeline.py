@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs import gates
 from jobs.assign import run as assign
-from jobs.audit import run as audit
 from jobs.context import (
     MetadataIndex,
     Request,
     RunContext,
     RunState,
-    StageResult,
     input_fingerprint,
     settings_fingerprint,
     software_versions,
@@ -33,7 +30,6 @@ from jobs.context import (
 )
 from jobs.decoders.captures import content_digest
 from jobs.decoders.describe_rows import WAYS_OUT
-from jobs.land import run as land
 from jobs.maintain import run as maintain
 from jobs.options import AssignOptions, LandOptions, MaintainOptions, PageOptions, StageOptions, VerifyOptions
 from jobs.preflight import check_names, check_reach
@@ -58,9 +54,9 @@ from jobs.storage.holding import exclusive_warehouse
 from jobs.storage.published_views import prepare_views, publish_views
 from jobs.storage.warehouse import Warehouse
 from jobs.verify import run as verify
-from jobs.what_if.options import WhatIfOptions
-from schemas.tables import FINDINGS, GROUP_EVENTS, REHEARSED_TABLES, RUNS
-from schemas.vocabulary import EXPIRED, SOURCES_OF_EVENTS, RunStatus, Severity, Source
+from jobs.work import Stage, Work, work_of
+from schemas.tables import FINDINGS, RUNS
+from schemas.vocabulary import EXPIRED, RunStatus, Severity, Source
 
 logger = logging.getLogger(__name__)
 
@@ -99,8 +95,9 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
         warehouse.read_published()
         path = Path(options.output) if options.output else None
         return assign.expand(warehouse, options.expand, options.cluster_id, options.since, path)
-    if isinstance(options, WhatIfOptions):
-        _check_groups(spark, request, options)
+    work = work_of(request)
+    if work.check is not None:
+        work.check(spark)
     dropped = maintained.drop_cluster
     if dropped is not None and (maintained.dry_run or warehouse.run_named(request.run_id) is None):  # else the cluster is already removed
         counts = _rows_to_drop(spark, request, dropped)
@@ -114,16 +111,8 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
             before = warehouse.run_named(request.run_id) if warehouse.exists() else None
             if before is None:
                 request.interruption.tables = TableState.UNPUBLISHED
-                _open(warehouse, _optional_tables(request))
-        return _run(warehouse, request, started_at, check_hold) if before is None else _repeat(warehouse, request, before)
-
-
-def _optional_tables(request: Request) -> Collection[str]:
-    """Return the optional tables that the run writes."""
-    if isinstance(request.options, WhatIfOptions):
-        return REHEARSED_TABLES
-    has_events = any(capture.source in SOURCES_OF_EVENTS for capture in request.captures)
-    return (GROUP_EVENTS.name,) if has_events else ()
+                _open(warehouse, work.optional_tables)
+        return _run(warehouse, request, work, started_at, check_hold) if before is None else _repeat(warehouse, request, work, before)
 
 
 def _rows_to_drop(spark: SparkSession, request: Request, cluster_id: str) -> dict[str, int]:
@@ -135,19 +124,6 @@ def _rows_to_drop(spark: SparkSession, request: Request, cluster_id: str) -> dic
     published = Warehouse(spark, request.settings.warehouse)  # a run reads the newest versions instead
     published.read_published()
     return maintain.row_counts(published, cluster_id)
-
-
-def _check_groups(spark: SparkSession, request: Request, options: WhatIfOptions) -> None:
-    """Refuse unknown groups before anything is written.
-
-    Raises:
-        UsageError: see ``save.choose_groups``.
-    """
-    from jobs.what_if import save  # imported only here and below: other commands do not need it
-
-    published = Warehouse(spark, request.settings.warehouse)
-    published.read_published()
-    save.choose_groups(published, options)
 
 
 def _open(warehouse: Warehouse, optional: Collection[str]) -> None:
@@ -167,7 +143,7 @@ def _open(warehouse: Warehouse, optional: Collection[str]) -> None:
         raise StageFailedError(f"open: {explain(error)}; run again: the next run continues it") from error
 
 
-def _repeat(warehouse: Warehouse, request: Request, before: Row) -> str | None:
+def _repeat(warehouse: Warehouse, request: Request, work: Work, before: Row) -> str | None:
     """Return the summary of a run that is already published; change no table.
 
     Args:
@@ -183,30 +159,26 @@ def _repeat(warehouse: Warehouse, request: Request, before: Row) -> str | None:
     warehouse.read_published()
     _tidy(warehouse)  # the run may have been killed before it did so
     request.facts.update(run_id=request.run_id, run_sequence=before["run_sequence"], status=before["status"])
-    return _summarise(warehouse, request, before["run_sequence"], before, dict(before["table_versions"]))
+    return _summarise(warehouse, request, work, before["run_sequence"], before, dict(before["table_versions"]))
 
 
 def _summarise(
-    warehouse: Warehouse, request: Request, run_sequence: int, counts: Row | Mapping[str, Any], versions: dict[str, int]
+    warehouse: Warehouse, request: Request, work: Work, run_sequence: int, counts: Row | Mapping[str, Any], versions: dict[str, int]
 ) -> str | None:
     """Return the last output of a published run: the summary of its report if it makes one, or what it has saved or removed.
 
     Args:
         counts: ``input_counts`` and ``output_counts`` of its row in ``runs``.
     """
-    if isinstance(request.options, WhatIfOptions):
-        from jobs.what_if.save import saved_in_words
-
-        return saved_in_words(request.run_id, dict(counts["output_counts"]))
-    if "maintain" in request.command.stages:
-        return maintain.in_words(dict(counts["output_counts"]))
+    if work.in_words is not None:
+        return work.in_words(dict(counts["output_counts"]))
     run = {"run_id": request.run_id, "input_counts": dict(counts["input_counts"])}
     summary = _report(warehouse, request, run, versions) if request.command.makes_report else None
     _check_fail_on(warehouse, request, run_sequence, summary)
     return summary
 
 
-def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hold: Callable[[], None]) -> str | None:
+def _run(warehouse: Warehouse, request: Request, work: Work, started_at: datetime, check_hold: Callable[[], None]) -> str | None:
     newest = warehouse.newest_run()
     published = newest
     if newest is not None and newest["status"] != RunStatus.PUBLISHED:
@@ -239,8 +211,8 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         "software_versions": software_versions(context.spark),
     }
     try:
-        for name in request.command.stages:
-            context = _run_stage(name, context, request)
+        for name, stage in work.stages.items():
+            context = _run_stage(name, stage, context)
             if name == "land":
                 _log_input(context)
                 gates.check_quarantine(context)  # before hours are spent on rows that will not be published
@@ -258,10 +230,10 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         _undo(context, request, row, error, check_hold)
         raise
     _tidy(warehouse)
-    if "maintain" in request.command.stages:
-        _vacuum(context, request.now())
+    if work.after is not None:
+        _after(work.after, context, request.now())
     counts = {"input_counts": context.input_counts, "output_counts": request.facts["output_counts"]}
-    return _summarise(warehouse, request, warehouse.run_sequence, counts, versions)
+    return _summarise(warehouse, request, work, warehouse.run_sequence, counts, versions)
 
 
 def _tidy(warehouse: Warehouse) -> None:
@@ -277,31 +249,20 @@ def _tidy(warehouse: Warehouse) -> None:
         warehouse.read_published()
 
 
-def _run_stage(name: str, context: RunContext, request: Request) -> RunContext:
+def _run_stage(name: str, stage: Stage, context: RunContext) -> RunContext:
     """Run one stage; return the run after it."""
-    assigned, maintained = AssignOptions.of(request.options), MaintainOptions.of(request.options)
-    stages: dict[str, Callable[[RunContext], StageResult]] = {
-        "land": land.run,
-        "assign": partial(assign.run, recompute=assigned.recompute, since=assigned.since),
-        "audit": audit.run,
-        "maintain": partial(maintain.run, drop_cluster=maintained.drop_cluster),
-    }
-    if isinstance(request.options, WhatIfOptions):
-        from jobs.what_if import save
-
-        stages["what_if"] = partial(save.run, options=request.options)
     with stage_timer(name):
         try:
-            return context.after(stages[name](context))
+            return context.after(stage(context))
         except SPARK_ERRORS as error:
             raise StageFailedError(f"{name}: {explain(error)}") from error
 
 
-def _vacuum(context: RunContext, now: datetime) -> None:
-    """Remove old files, which is safe only after publication: until then a failure restores older versions of the tables."""
+def _after(act: Callable[[RunContext, datetime], None], context: RunContext, now: datetime) -> None:
+    """Do what follows publication. Old files can only go then: until then a failure restores older versions of the tables."""
     with stage_timer("vacuum"):
         try:
-            maintain.vacuum(context, now)
+            act(context, now)
         except SPARK_ERRORS as error:
             raise StageFailedError(f"published, but vacuum failed: {explain(error)}; the next maintain continues it") from error
 

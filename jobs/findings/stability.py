@@ -92,8 +92,10 @@ def rebalance_storm(snapshot: SnapshotFacts) -> Found | None:
     if unexplained < STORM_FLOOR and len(window) < max(STORM_FLOOR, STORM_PER_MEMBER * members):
         return _lasting_storm(snapshot)
     seconds = round((window[-1].observed_at_ms - window[0].observed_at_ms) / 1000)
+    which = {0: "all with a visible reason", len(window): "all without a visible reason"}
     return Found(
-        f"{len(window)} rebalances of {counted(members, 'member')} within {seconds} s, {unexplained} of them without a visible reason",
+        f"{len(window)} rebalances of {counted(members, 'member')} within {seconds} s, "
+        f"{which.get(unexplained, f'{unexplained} of them without a visible reason')}",
         figures(rebalance_count=len(window), seconds=seconds, none_visible_count=unexplained, member_count=members),
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from assignors.generation.generation import SERVER_SIDE
@@ -38,13 +39,13 @@ def build_first_screen(rows: ReportRows, as_of: datetime, listed: Container[Grou
         found.setdefault(group_key(finding), []).append(finding)
     detailed = {group_key(row): row for row in rows.detailed}
     histories = _histories(rows, {group_key(row) for row in lines})
-    needs = tuple(
+    needs = [
         _need_line(row, detailed.get(group_key(row), row), found.get(group_key(row), []), histories.get(group_key(row), []))
         for row in lines
-    )
+    ]
     until_s = max([*rows.newest_ms.values(), *(at_ms for (at_ms,) in ranked.values("last_at_ms"))], default=0) // 1000
     return FirstScreen(
-        needs=needs,
+        needs=tuple(_with_advice_once(needs)),
         need_count=need_count,
         past=_past(rows, listed, {group_key(row) for row in lines}, MOST_LINES - len(needs)),
         totals=_totals(rows),
@@ -53,6 +54,14 @@ def build_first_screen(rows: ReportRows, as_of: datetime, listed: Container[Grou
         data_until_s=until_s,
         age=age_words(int(as_of.timestamp()) - until_s),
     )
+
+
+def _with_advice_once(lines: Iterable[NeedLine]) -> Iterator[NeedLine]:
+    """Yield the lines; those that advise what an earlier line does name its group."""
+    advised: dict[str, str] = {}
+    for line in lines:
+        above = advised.setdefault(line.advice, line.group_id) if line.advice else line.group_id
+        yield line if above == line.group_id else replace(line, advised_above=above)
 
 
 def age_words(seconds: int) -> str:

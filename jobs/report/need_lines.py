@@ -53,6 +53,7 @@ class NeedLine:
         since: time of the first generation that had it; empty if it is not known.
         advice: what to change.
         other_count: further critical findings and warnings of the same generation.
+        advised_above: the group of an earlier line with the same advice; empty if there is none.
     """
 
     severity: str
@@ -64,6 +65,7 @@ class NeedLine:
     since: str
     advice: str
     other_count: int
+    advised_above: str = ""
 
 
 @dataclass(frozen=True)

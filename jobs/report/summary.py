@@ -88,7 +88,7 @@ def _lines(facts: Facts, report: Path, command: str | None) -> Iterator[str]:
     for line in facts["needs"]:
         name = f"{line['group_id']} ({line['cluster_id']})" if has_clusters else line["group_id"]
         yield f"  {name}: {line['rule']} ({line['severity']})" + (f", {line['since']}" if line["since"] else "")
-        for text in (line["what"], line["advice"]):
+        for text in (line["what"], f"as for {line['advised_above']}" if line["advised_above"] else line["advice"]):
             yield from textwrap.wrap(text, WIDTH, initial_indent="    ", subsequent_indent="    ")
     if count > len(facts["needs"]):
         yield f"  and {count - len(facts['needs']):,} more"

@@ -110,13 +110,16 @@ def use_own_scheduler_pool(spark: SparkSession) -> None:
 def shield_jvm(interruption: Interruption) -> None:
     """Make the JVM that started this process ignore Ctrl-C, and stay silent after one; call it before there is a session.
 
-    The terminal sends that signal to both. Python then decides what happens, and needs the JVM to restore tables.
+    The terminal sends that signal to both. Python then decides what happens, and needs the JVM to restore tables. What code in
+    the JVM prints, as Delta's VACUUM does, is no part of a command's answer: it goes to standard error with ``--verbose``, else nowhere.
     """
     from pyspark import SparkContext  # needs Py4J, which Spark Connect does not have
 
     SparkContext._ensure_initialized()
     jvm: Any = SparkContext._jvm  # has any class of Java
     jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal("INT"), jvm.sun.misc.SignalHandler.SIG_IGN)
+    silent = jvm.java.io.PrintStream(jvm.java.io.OutputStream.nullOutputStream())
+    jvm.java.lang.System.setOut(jvm.java.lang.System.err if logger.isEnabledFor(logging.DEBUG) else silent)
     interruption.cancel = _silence_jvm
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,8 +15,18 @@ from jobs.runtime.file_lock import exchanged
 from jobs.storage.table_versions import TableVersions
 from schemas.tables import IDENTITY_PROPERTY, RUNS
 
+logger = logging.getLogger(__name__)
+
 COMMIT_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 SIGNATURE = "evenkeel run "
+_SAID = {
+    "numOutputRows": "rows written",
+    "numCopiedRows": "of them copied",
+    "numDeletedRows": "rows deleted",
+    "numTargetRowsDeleted": "rows deleted",
+    "numTargetRowsUpdated": "rows changed",
+}
+"""Delta's metrics of a commit that ``--verbose`` shows, with their words."""
 STOP_IT = "something else writes to this warehouse: stop it and run again"
 
 
@@ -86,6 +97,9 @@ class CommitGuard(TableVersions):
             )
         if name in self._expected_versions:
             self._expected_versions[name] = after
+        metrics = info.get("operationMetrics") or {}
+        figures = ", ".join(f"{words} {metrics[key]}" for key, words in _SAID.items() if int(metrics.get(key) or 0))
+        logger.debug("%s: version %d by %s%s", name, after, info.get("operation"), f": {figures}" if figures else "")
         return info
 
     def verify_own_versions(self) -> dict[str, int]:

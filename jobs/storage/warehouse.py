@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import time
 import uuid
 from collections.abc import Collection
 from functools import partial
@@ -421,8 +422,10 @@ class Warehouse(CommitGuard):
             rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(table)
             return self.spark.table(table), None
         path = self.path(f"{SCRATCH}/{self.nonce}/{name}")
+        started = time.monotonic()
         rows.write.mode("overwrite").parquet(path)
         count = None if self.folder is None else row_count((self.folder / SCRATCH / self.nonce / name).glob("*.parquet"))
+        logger.debug("scratch %s: %s rows in %.1f s", name, "unknown" if count is None else f"{count:,}", time.monotonic() - started)
         return self._no_rows(rows.schema) if count == 0 else self.spark.read.schema(rows.schema).parquet(path), count
 
     def clear_staging(self) -> None:

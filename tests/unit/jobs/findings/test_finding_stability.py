@@ -32,7 +32,7 @@ def test_a_storm_begins_with_the_tenth_rebalance() -> None:
     assert numbers_found(Rule.REBALANCE_STORM, *comings_and_goings(11)) == [10, 11]
     finding = last(Rule.REBALANCE_STORM, *comings_and_goings(11))
     assert (finding.severity, finding.message) == (
-        "warning", "11 rebalances of 2 members within 300 s, 0 of them without a visible reason",
+        "warning", "11 rebalances of 2 members within 300 s, all with a visible reason",
     )  # fmt: skip
     assert finding.evidence == {"rebalance_count": "11", "seconds": "300", "none_visible_count": "0", "member_count": "2"}
 
@@ -84,7 +84,7 @@ def test_without_a_visible_reason_ten_are_a_storm_however_large_the_group() -> N
     """Members learn of a rebalance by their heartbeats: a hundred of them cannot have three hundred in ten minutes."""
     history = [stored(number + 1, members(100), minute=number) for number in range(11)]
     assert numbers_found(Rule.REBALANCE_STORM, *history) == [10]
-    assert last(Rule.REBALANCE_STORM, *history).message == "10 rebalances of 100 members within 540 s, 10 of them without a visible reason"
+    assert last(Rule.REBALANCE_STORM, *history).message == "10 rebalances of 100 members within 540 s, all without a visible reason"
     assert numbers_found(Rule.REBALANCE_STORM, *changing(11, until=1)) == [11]
     assert numbers_found(Rule.REBALANCE_STORM, *changing(11, until=2)) == []  # nine have no reason, and two are what a restart takes
 

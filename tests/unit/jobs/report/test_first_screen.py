@@ -91,6 +91,23 @@ def test_line_says_what_since_when_and_what_to_change() -> None:
     assert (line.since, line.other_count) == ("since 2026-09-21 14:13", 2)
 
 
+def test_equal_advice_is_given_once() -> None:
+    advices = {"billing": "Add partitions.", "orders": "Add partitions.", "web": "Restart."}
+    rows = ReportRows(
+        ranked=Ranking([needing_row(name) for name in advices]),
+        findings=[
+            finding_row(is_current=True, group_id=name, rule_id="idle_members", positions=[12], advice=text)
+            for name, text in advices.items()
+        ],
+    )
+    needs = screen_of(rows).needs
+    assert [(line.group_id, line.advice, line.advised_above) for line in needs] == [
+        ("billing", "Add partitions.", ""),
+        ("orders", "Add partitions.", "billing"),
+        ("web", "Restart.", ""),
+    ]
+
+
 def test_since_of_a_group_without_history_is_that_of_its_finding_at_least() -> None:
     rows = ReportRows(ranked=Ranking([needing_row("orders")]), findings=[finding_row(is_current=True, rule_id="idle_members")])
     (line,) = screen_of(rows).needs

@@ -25,6 +25,7 @@ NEED = {
     "since": "since 2026-11-21 21:14",
     "advice": "Restart them.",
     "other_count": 0,
+    "advised_above": "",
 }
 FACTS: dict[str, Any] = {
     "run_id": "run-7",
@@ -35,7 +36,7 @@ FACTS: dict[str, Any] = {
     "totals_in_words": ["9 groups", "30 members when last seen"],
     "all_empty": "",
     "need_count": 9,
-    "needs": [NEED],
+    "needs": [NEED, NEED | {"group_id": "billing", "what": "4 partitions have no reader.", "advised_above": "pay ments"}],
     "past": [{"severity": "warning", "rule": "restart loop", "cluster_id": "prod", "group_id": "old", "last_at": "2026-11-20 10:00"}],
     "clusters": 1,
 }
@@ -50,7 +51,10 @@ def test_the_text_says_what_to_change_and_what_to_type() -> None:
         "  pay ments: partitions left out (critical), since 2026-11-21 21:14",
         "    2 partitions have no reader.",
         "    Restart them.",
-        "  and 8 more",
+        "  billing: partitions left out (critical), since 2026-11-21 21:14",
+        "    4 partitions have no reader.",
+        "    as for pay ments",
+        "  and 7 more",
         "",
         "Past, and no longer so:",
         "  old: restart loop (warning), last at 2026-11-20 10:00",
