@@ -199,7 +199,7 @@ def rooms_import_what_lies_below(source: Source) -> Iterator[str]:
 
 def the_pipeline_enters_by_the_door(source: Source) -> Iterator[str]:
     for line, name in source.imports():
-        is_command, doors = name.startswith("jobs.") and _room(name) in COMMANDS, ("run", "save", "options")
+        is_command, doors = name.startswith("jobs.") and _room(name).replace("_", "-") in COMMANDS, ("run", "save", "options")
         if source.module in (PIPELINE, WORK) and is_command and not name.startswith(tuple(f"jobs.{_room(name)}.{door}" for door in doors)):
             yield f"{source.module}:{line} imports {name}"
 
