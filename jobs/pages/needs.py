@@ -20,6 +20,15 @@ LEAST_GAIN = 0.1
 STANDS_STILL = (Rule.STUCK_REBALANCING, Rule.NOT_RECONCILED, Rule.MEMBER_STALLED)
 """Rules of groups that are stuck or silent now: among findings of one severity they come first, since records wait meanwhile."""
 
+RECURRENT = frozenset({Rule.REBALANCE_STORM, Rule.RESTART_LOOP, Rule.PARTITION_FLAPPING})
+"""Rules on what happens again and again. Nothing else ends them than that it happens no more."""
+
+CALM_MS = 600_000
+"""How long it must not have happened for such a rule to be past: the shortest time in which rules count."""
+
+CALM_CYCLES = 3
+"""So many cycles of what happened must have passed too."""
+
 _ORDER = {rule.value: number for number, rule in enumerate((*STANDS_STILL, *(rule for rule in Rule if rule not in STANDS_STILL)))}
 _RANKS = {severity.value: severity.rank for severity in Severity}
 
@@ -42,11 +51,31 @@ class Need:
         return 2 * _RANKS[self.severity] + (self.rule in STANDS_STILL)
 
 
+def holds_now(rule: str, is_of_newest: bool, calm_ms: int, cycle_s: int | None) -> bool:
+    """Return whether what a rule has found still holds.
+
+    Args:
+        is_of_newest: whether it was found in the group's newest generation.
+        calm_ms: from that generation to the newest moment that has landed from its cluster.
+        cycle_s: seconds from one occurrence to the next, of a rule of ``RECURRENT``; None if it counts within minutes.
+
+    >>> holds_now("idle_members", True, 86_400_000, None), holds_now("idle_members", False, 0, None)
+    (True, False)
+    >>> holds_now("rebalance_storm", True, 600_000, None), holds_now("rebalance_storm", True, 600_001, None)
+    (True, False)
+    >>> holds_now("restart_loop", True, 10_800_000, 3_600), holds_now("restart_loop", True, 10_800_001, 3_600)
+    (True, False)
+    """
+    if rule not in RECURRENT:
+        return is_of_newest
+    return is_of_newest and calm_ms <= max(CALM_MS, CALM_CYCLES * 1000 * (cycle_s or 0))
+
+
 def need_of(current: Iterable[tuple[str, str]], member_count: int | None, better_gain: float | None) -> Need | None:
     """Return the most urgent need of a group, or None.
 
     Args:
-        current: severity and rule id of each finding of the group's newest generation. ``info`` needs nobody.
+        current: severity and rule id of each finding that holds, see ``holds_now``. ``info`` needs nobody.
         member_count: of that generation; None if it is not known.
         better_gain: of the last settled generation, as in the table ``generation_audits``; it counts while the group has members.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from jobs.reading.names import matching, no_group
-from jobs.reading.published import PublishedTables, StoredRow
+from jobs.reading.published import Filter, PublishedTables, StoredRow
 from jobs.reading.stored import GroupKey
 from schemas.keys import GROUP_KEY
 from schemas.vocabulary import Basis, Severity
@@ -18,6 +18,19 @@ _COLUMNS = (
     *("better_strategy", "better_gain"),
 )
 _SUMS = ("movement_count", "avoidable_movement_count")
+
+
+@dataclass(frozen=True)
+class NewestFinding:
+    """A finding of a group's newest generation.
+
+    Attributes:
+        cycle_s: seconds from one occurrence to the next of what was found; None of most rules.
+    """
+
+    severity: str
+    rule_id: str
+    cycle_s: int | None
 
 
 @dataclass(frozen=True)
@@ -32,7 +45,8 @@ class GroupSummary:
         better_gain: by how much that imbalance is smaller.
         movement_count: partitions that changed their owner in all its generations; None if it is known of none.
         avoidable_movement_count: how many of them without need; generations after a gap are left out. None likewise.
-        current: severity and rule id of each finding of the newest generation.
+        newest_findings: those of the newest generation.
+        calm_ms: from that generation to the newest moment that has landed from its cluster.
         finding_counts: severity -> findings of all its generations.
     """
 
@@ -48,7 +62,8 @@ class GroupSummary:
     better_gain: float | None
     movement_count: int | None
     avoidable_movement_count: int | None
-    current: tuple[tuple[str, str], ...]
+    newest_findings: tuple[NewestFinding, ...]
+    calm_ms: int
     finding_counts: Mapping[str, int]
 
 
@@ -73,12 +88,25 @@ def read_fleet(tables: PublishedTables, pattern: str | None = None, cluster_id: 
         raise no_group(cluster_id)
     chosen = set(audits) if pattern is None else matching(pattern, audits)
     findings: dict[GroupKey, list[StoredRow]] = defaultdict(list)
-    for row in tables.newest("findings", (*GROUP_KEY, "rule_id", "severity"), (), of_cluster):
+    for row in tables.newest("findings", (*GROUP_KEY, "rule_id", "severity"), ("evidence",), of_cluster):
         findings[GroupKey(row["cluster_id"], row["group_id"])].append(row)
-    return [_summary(key, audits[key], findings[key]) for key in chosen]
+    moments = _newest_moments(tables, of_cluster, audits)
+    return [_summary(key, audits[key], findings[key], moments[key.cluster_id]) for key in chosen]
 
 
-def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow]) -> GroupSummary:
+def _newest_moments(tables: PublishedTables, wanted: Filter, audits: Mapping[GroupKey, list[StoredRow]]) -> dict[str, datetime]:
+    """Return the time of the newest generation, commit or metadata snapshot of each cluster."""
+    newest: dict[str, datetime] = {}
+    for key, rows in audits.items():
+        last = max(row["observed_at"] for row in rows)
+        newest[key.cluster_id] = max(last, newest.get(key.cluster_id, last))
+    for table in ("offset_snapshots", "topic_snapshots"):
+        for cluster_id, at in tables.latest(table, "cluster_id", "observed_at", wanted).items():
+            newest[cluster_id] = max(at, newest.get(cluster_id, at))
+    return newest
+
+
+def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow], newest_moment: datetime) -> GroupSummary:
     newest = max(audits, key=lambda row: int(row["position"]))
     with_members = (row for row in audits if row["is_settled"] is not False and row["member_count"])
     settled = max(with_members, key=lambda row: int(row["position"]), default=None)
@@ -99,9 +127,19 @@ def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow]) 
         better_gain=figures["better_gain"],
         movement_count=_sum_of_known(row["movement_count_sum"] for row in audits),
         avoidable_movement_count=_sum_of_known(row["avoidable_movement_count_sum"] for row in audits if not row["generation_gap"]),
-        current=tuple((row["severity"], row["rule_id"]) for row in findings if row["position"] == newest["position"]),
+        newest_findings=tuple(
+            NewestFinding(row["severity"], row["rule_id"], _cycle_s(row["evidence"]))
+            for row in findings
+            if row["position"] == newest["position"]
+        ),
+        calm_ms=(newest_moment - newest["observed_at"]) // timedelta(milliseconds=1),
         finding_counts=finding_counts,
     )
+
+
+def _cycle_s(evidence: list[tuple[str, str]] | None) -> int | None:
+    cycle = dict(evidence or ()).get("cycle_seconds")
+    return None if cycle is None else int(cycle)
 
 
 def _sum_of_known(values: Iterable[int | None]) -> int | None:

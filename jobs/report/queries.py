@@ -83,7 +83,7 @@ _GENERATION_COLUMNS = (
 )
 _GENERATION_TIMES = ("observed_at", "epoch_at", "reconciled_at")
 _TALLIED = ("basis", "strategy", "leader_client", "status", "conformance")
-_FOUND = [*GROUP_KEY, "rule_id", "severity", "finding_count", "newest_position"]
+_FOUND = [*GROUP_KEY, "rule_id", "severity", "finding_count", "newest_position", "cycle_s"]
 
 
 def _observed() -> Column:
@@ -137,8 +137,10 @@ def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
             *(F.max_by(name, settled).alias(name) for name in AT_LAST_SETTLED),
         )
     )
+    # Only findings on what happens again and again have a cycle.
+    cycle = F.col("evidence")["cycle_seconds"].cast("bigint")
     found = findings.groupBy(*GROUP_KEY, "rule_id", "severity").agg(
-        F.count("*").alias("finding_count"), F.max("position").alias("newest_position")
+        F.count("*").alias("finding_count"), F.max("position").alias("newest_position"), F.max_by(cycle, "position").alias("cycle_s")
     )
     return audited.unionByName(found, allowMissingColumns=True)
 
@@ -323,19 +325,15 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
         counted = counted.unionByName(read_until(*map(warehouse.read, looks)), allowMissingColumns=True)
     counts = counted.toArrow()
     parts = counts.filter(counts["group_id"].is_valid())
-    ranked = Ranking(merge_parts(_rows(parts.sort_by([(name, "ascending") for name in GROUP_KEY]))))
+    newest_ms = _newest_moments(counts)
+    ranked = Ranking(merge_parts(_rows(parts.sort_by([(name, "ascending") for name in GROUP_KEY])), newest_ms))
     worst = [row for row in ranked[: settings.worst_groups] if not has_no_generations(row)]
-    newest = {(cluster_id, group_id): position for cluster_id, group_id, position in ranked.values(*GROUP_KEY, "newest_position")}
+    newest = {(cluster, group): (at, calm) for cluster, group, at, calm in ranked.values(*GROUP_KEY, "newest_position", "calm_ms")}
     found = (part for part in _rows(parts.select(_FOUND)) if part["rule_id"] is not None)
     chosen = choose_findings(found, newest, {group_key(row) for row in worst}, MOST_FINDINGS)
     of_chosen = findings.where(
         is_one_of([dict(zip(GROUP_KEY, key, strict=True)) for key in sorted({key[:2] for key in chosen})], *GROUP_KEY)
     )
-    moments = [*_rows(counts.filter(counts["read_until_ms"].is_valid()).select(["cluster_id", "read_until_ms"]))] if looks else []
-    moments += [{"cluster_id": cluster_id, "read_until_ms": at_ms} for cluster_id, at_ms in ranked.values("cluster_id", "last_at_ms")]
-    newest_ms: dict[str, int] = {}
-    for moment in moments:
-        newest_ms[moment["cluster_id"]] = max(newest_ms.get(moment["cluster_id"], moment["read_until_ms"]), moment["read_until_ms"])
     details = collect_details(warehouse, settings, worst, newest_ms)
     condensed = collect(condense_findings(of_chosen))
     fleet = collect(tally_fleet(audits.where(~is_one_of(worst, *GROUP_KEY))))
@@ -352,6 +350,13 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
         predicted=collect_predicted(warehouse, ranked, settings.backtest_generations) if settings.backtest_generations else None,
         newest_ms=newest_ms,
     )
+
+
+def _newest_moments(counts: Table) -> dict[str, int]:
+    """Return the newest moment that has landed from each cluster, in milliseconds: of a generation, a commit or a metadata snapshot."""
+    times = [name for name in ("last_at_ms", "read_until_ms") if name in counts.column_names]
+    newest = counts.group_by("cluster_id").aggregate([(name, "max") for name in times]).to_pylist()
+    return {row["cluster_id"]: max((at for name in times if (at := row[f"{name}_max"]) is not None), default=0) for row in newest}
 
 
 def _rows(table: Table) -> Iterator[dict[str, Any]]:

@@ -8,12 +8,14 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, overload
 
-from jobs.pages.needs import need_of, worst_first
+from jobs.pages.needs import holds_now, need_of, worst_first
 from jobs.report.measures import AT_LAST_SETTLED, SUMS
 from schemas.vocabulary import Severity
 
 Row = Mapping[str, Any]
 GroupKey = tuple[str, str]
+Newest = tuple[int, int]
+"""The position of a group's newest generation, and the milliseconds from it to the newest moment that has landed from its cluster."""
 
 COMMITS_ONLY = "commits only"
 """The strategy of a group of which only commits have landed: its members assign partitions themselves."""
@@ -92,15 +94,15 @@ class Ranking(Sequence[Row]):
         return changed
 
 
-def merge_parts(parts: Iterable[Row]) -> Iterator[Row]:
+def merge_parts(parts: Iterable[Row], newest_ms: Mapping[str, int]) -> Iterator[Row]:
     """Yield a row of ``ReportRows.ranked`` for each group that has audits, or only commits.
 
     Args:
         parts: of each group one after the other, in any order: per strategy of its observed audits generation_count, ``SUMS``, each with
             <name>_known, first_at_ms, last_at_ms, newest_position, member_count (there), predictable_count and predictable_at_ms (null
             without such a generation), settled_position and ``AT_LAST_SETTLED`` (null without a settled generation with members); per
-            rule_id and severity of its findings, in other parts, finding_count and newest_position. rule_id is null in the first kind
-            only. Of a group that only commits one part, with commit_count, first_at_ms, last_at_ms and newest_position.
+            rule_id and severity of its findings, in other parts, finding_count, newest_position and cycle_s. rule_id is null in the first
+            kind only. Of a group that only commits one part, with commit_count, first_at_ms, last_at_ms and newest_position.
     """
     for key, members in groupby(parts, group_key):
         audited: list[Row] = []
@@ -110,7 +112,7 @@ def merge_parts(parts: Iterable[Row]) -> Iterator[Row]:
             kind = found if part["rule_id"] is not None else audited if part.get("commit_count") is None else committed
             kind.append(part)
         if audited:
-            yield _merge(key, audited, found)
+            yield _merge(key, audited, found, newest_ms[key[0]])
         elif committed:
             yield _commits_only(key, committed[0])
 
@@ -131,22 +133,25 @@ def _commits_only(key: GroupKey, committed: Row) -> Row:
             "need_severity": None,
             "need_rule": None,
             "lag_now": None,
+            "calm_ms": 0,
             **times,
         }
     )
 
 
-def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row]) -> Row:
+def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row], now_ms: int) -> Row:
     newest = max(audited, key=itemgetter("newest_position"))
     settled = max((part for part in audited if part["settled_position"] is not None), key=itemgetter("settled_position"), default=None)
     row: dict[str, Any] = dict(zip(("cluster_id", "group_id"), key, strict=True))
-    current = [(part["severity"], part["rule_id"]) for part in found if part["newest_position"] == newest["newest_position"]]
+    at = (newest["newest_position"], now_ms - max(part["last_at_ms"] for part in audited))
+    holding = [part for part in found if _holds(part, at)]
+    current = [(part["severity"], part["rule_id"]) for part in holding]
     need = need_of(current, newest["member_count"], None if settled is None else settled["better_gain"])
     for severity in Severity:
         of_severity = [part for part in found if part["severity"] == severity]
         row[f"{severity}_count"] = sum(part["finding_count"] for part in of_severity)
         # A rule finds a thing once in a generation.
-        row[f"current_{severity}_count"] = sum(part["newest_position"] == newest["newest_position"] for part in of_severity)
+        row[f"current_{severity}_count"] = sum(part["severity"] == severity for part in holding)
     for name in SUMS:
         known = [part[name] for part in audited if part[name] is not None]
         row[name] = sum(known) if known else None
@@ -156,6 +161,7 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row]) -> Row:
         "first_at_ms": min(part["first_at_ms"] for part in audited),
         "last_at_ms": max(part["last_at_ms"] for part in audited),
         "newest_position": newest["newest_position"],
+        "calm_ms": at[1],
         "predictable_count": sum(part["predictable_count"] for part in audited),
         "predictable_at_ms": max((part["predictable_at_ms"] for part in audited if part["predictable_count"]), default=None),
         "member_count": newest["member_count"],
@@ -168,8 +174,13 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row]) -> Row:
     }
 
 
+def _holds(part: Row, newest: Newest) -> bool:
+    position, calm_ms = newest
+    return holds_now(part["rule_id"], part["newest_position"] == position, calm_ms, part["cycle_s"])
+
+
 def choose_findings(
-    found: Iterable[Row], newest: Mapping[GroupKey, int], detailed: Collection[GroupKey], most: int
+    found: Iterable[Row], newest: Mapping[GroupKey, Newest], detailed: Collection[GroupKey], most: int
 ) -> dict[tuple[str, ...], Row]:
     """Return the findings that are shown, by their key: for each rule those of all groups with details, and others up to ``most`` groups.
 
@@ -177,7 +188,7 @@ def choose_findings(
 
     Args:
         found: the parts of ``merge_parts`` that are of findings.
-        newest: the position of each group's newest generation.
+        newest: of each group with generations.
         detailed: groups with details.
 
     Returns:
@@ -188,7 +199,7 @@ def choose_findings(
     candidates: dict[tuple[str, str], list[tuple[bool, bool, int, str, str]]] = {}
     for part in found:
         key, rule = group_key(part), (part["rule_id"], part["severity"])
-        is_past = newest.get(key) != part["newest_position"]
+        is_past = key not in newest or not _holds(part, newest[key])
         total = totals.setdefault(rule, {"rule_finding_count": 0, "rule_group_count": 0, "rule_current_count": 0})
         total["rule_finding_count"] += part["finding_count"]
         total["rule_group_count"] += 1

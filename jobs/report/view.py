@@ -50,11 +50,12 @@ class ReportRows:
 
     Attributes:
         ranked: every group, those with only commits last, per (cluster_id, group_id): critical_count, warning_count, info_count, and
-            of these current_critical_count, current_warning_count, current_info_count, at the group's newest generation; movement_count
+            of these current_critical_count, current_warning_count, current_info_count, which hold now; movement_count
             and avoidable_movement_count (sums over observed rows, null if none knows), each with <name>_known, the rows that know it;
             generation_count, member_count (last snapshot; null of a group with only commits), first_at_ms, last_at_ms,
-            newest_position; need_severity and need_rule of ``jobs.pages.needs.Need`` (null without one); lag_now (``build_page`` fills
-            it in); predictable_count and predictable_at_ms, the number of generations that could be predicted and the time of the newest
+            newest_position; calm_ms, from that generation to the newest moment of its cluster (0 of a group with only commits);
+            need_severity and need_rule of ``jobs.pages.needs.Need`` (null without one); lag_now (``build_page`` fills it in);
+            predictable_count and predictable_at_ms, the number of generations that could be predicted and the time of the newest
             one (null without one); of the last settled generation with members, null without one: settled_position, strategy,
             imbalance_ratio, partitions_per_member_min, partitions_per_member_max, better_gain (null if no assignor is better).
         detailed: the rows of the groups with details, with more columns of that settled generation: settled_generation,

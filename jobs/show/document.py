@@ -12,6 +12,7 @@ from jobs.reading.fleet import GroupSummary
 from jobs.reading.published import StoredRow
 from jobs.show.described import DescribedGeneration, DescribedMember, DescribedPartition, MovementGroup
 from jobs.show.members import NamedMember
+from jobs.show.ordered import holding_findings
 
 Document = dict[str, Any]
 
@@ -29,13 +30,14 @@ def list_document(groups: Iterable[GroupSummary]) -> list[Document]:
 
 
 def _without_key(group: GroupSummary) -> Document:
-    fields = {name: value for name, value in asdict(group).items() if name not in ("key", "current")}
-    need = need_of(group.current, group.member_count, group.better_gain)
+    fields = {name: value for name, value in asdict(group).items() if name not in ("key", "newest_findings")}
+    holding = holding_findings(group)
+    need = need_of(holding, group.member_count, group.better_gain)
     return {
         **fields,
         "observed_at": text_of(group.observed_at),
         "need": None if need is None else {"severity": need.severity, "rule": need.rule},
-        "current_findings": [{"severity": severity, "rule_id": rule} for severity, rule in sorted(group.current)],
+        "current_findings": [{"severity": severity, "rule_id": rule} for severity, rule in holding],
     }
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from jobs.pages.needs import need_of, worst_first
+from jobs.pages.needs import holds_now, need_of, worst_first
 from jobs.reading.fleet import GroupSummary
 from schemas.vocabulary import Severity
 
@@ -16,10 +16,17 @@ def order_groups(groups: Iterable[GroupSummary]) -> list[GroupSummary]:
     return sorted(groups, key=lambda group: worst_first(standing(group)))
 
 
+def holding_findings(group: GroupSummary) -> list[tuple[str, str]]:
+    """Return severity and rule id of the findings that hold now."""
+    newest = sorted(group.newest_findings, key=lambda one: (one.severity, one.rule_id))
+    return [(one.severity, one.rule_id) for one in newest if holds_now(one.rule_id, True, group.calm_ms, one.cycle_s)]
+
+
 def standing(group: GroupSummary) -> dict[str, Any]:
     """Return what ``worst_first`` and ``needs_words`` ask of a group."""
-    need = need_of(group.current, group.member_count, group.better_gain)
-    current = Counter(severity for severity, _ in group.current)
+    holding = holding_findings(group)
+    need = need_of(holding, group.member_count, group.better_gain)
+    current = Counter(severity for severity, _ in holding)
     return {
         **group.key._asdict(),
         "generation_count": group.generation_count,

@@ -103,7 +103,7 @@ def test_group_row_sums_its_history_and_shows_its_last_settled_generation(spark:
         {"rule_id": "a", "severity": "warning", "position": 14, "generation": 4},
     )
     parts = sorted(collected(count_parts(audits, findings)), key=lambda part: part["group_id"])
-    by_group = {row["group_id"]: row for row in merge_parts(parts)}
+    by_group = {row["group_id"]: row for row in merge_parts(parts, {"prod": AT_MS + 5})}
     assert by_group["orders"] == {
         "cluster_id": "prod",
         "group_id": "orders",
@@ -125,6 +125,7 @@ def test_group_row_sums_its_history_and_shows_its_last_settled_generation(spark:
         "first_at_ms": AT_MS,
         "last_at_ms": AT_MS,
         "newest_position": 14,
+        "calm_ms": 5,
         "predictable_count": 0,
         "predictable_at_ms": None,
         "settled_position": 12,

@@ -234,9 +234,13 @@ def audited(strategy: str = "range", group_id: str = "orders", **changes: Any) -
     return part | changes
 
 
+NOW = {"prod": 40, "a": 40, "b": 40}
+"""The newest moment of each cluster."""
+
+
 def found(rule_id: str, severity: str, count: int = 1, newest_position: int = 5, group_id: str = "orders") -> dict[str, Any]:
     part = dict.fromkeys(audited()) | {"cluster_id": "prod", "group_id": group_id, "rule_id": rule_id, "severity": severity}
-    return part | {"finding_count": count, "newest_position": newest_position}
+    return part | {"finding_count": count, "newest_position": newest_position, "cycle_s": None}
 
 
 def test_a_group_that_changed_its_strategy_is_one_row() -> None:
@@ -246,7 +250,7 @@ def test_a_group_that_changed_its_strategy_is_one_row() -> None:
     empty = audited("", settled_position=None, imbalance_ratio=None, newest_position=8, member_count=0, last_at_ms=30)
     empty |= {"predictable_count": 0, "predictable_at_ms": None}
     for parts in ([before, audited("sticky", predictable_at_ms=14), empty], [empty, audited("sticky", predictable_at_ms=14), before]):
-        (row,) = merge_parts(parts)
+        (row,) = merge_parts(parts, NOW)
         assert (row["strategy"], row["imbalance_ratio"], row["settled_position"]) == ("sticky", 1.5, 4)
         assert (row["newest_position"], row["member_count"], row["first_at_ms"], row["last_at_ms"]) == (8, 0, 1, 30)
         assert (row["generation_count"], row["movement_count"], row["movement_count_known"]) == (7, 6, 2)
@@ -255,25 +259,36 @@ def test_a_group_that_changed_its_strategy_is_one_row() -> None:
 
 
 def test_a_group_without_a_settled_generation_has_no_strategy() -> None:
-    (row,) = merge_parts([audited("range", settled_position=None, imbalance_ratio=7.0)])
+    (row,) = merge_parts([audited("range", settled_position=None, imbalance_ratio=7.0)], NOW)
     assert [row[name] for name in ("settled_position", "strategy", "imbalance_ratio", "partitions_per_member_max")] == [None] * 4
 
 
 def test_findings_of_a_group_are_counted_by_severity_and_whether_they_hold_now() -> None:
     parts = [found("a", "critical", 3, newest_position=4), found("b", "warning", 2), audited(), found("c", "warning", 1, newest_position=2)]
-    (row,) = merge_parts(parts)
+    (row,) = merge_parts(parts, NOW)
     assert [(row[f"{word}_count"], row[f"current_{word}_count"]) for word in ("critical", "warning", "info")] == [(3, 0), (3, 1), (0, 0)]
     assert (row["need_severity"], row["need_rule"]) == ("warning", "b"), "the newest generation's alone"
 
 
 def test_a_better_assignor_is_a_need_of_a_group_with_members() -> None:
-    rows = [row for members in (2, 0) for row in merge_parts([audited(better_gain=0.2, member_count=members)])]
+    rows = [row for members in (2, 0) for row in merge_parts([audited(better_gain=0.2, member_count=members)], NOW)]
     assert [row["need_rule"] for row in rows] == [BETTER_ASSIGNOR, None]
 
 
 def test_groups_of_one_name_in_two_clusters_are_two_and_findings_alone_are_none() -> None:
     parts = [audited(cluster_id="a"), audited(cluster_id="b"), found("x", "info", group_id="unknown")]
-    assert [(row["cluster_id"], row["group_id"]) for row in merge_parts(parts)] == [("a", "orders"), ("b", "orders")]
+    assert [(row["cluster_id"], row["group_id"]) for row in merge_parts(parts, NOW)] == [("a", "orders"), ("b", "orders")]
+
+
+@pytest.mark.parametrize(("calm_ms", "need"), [(600_000, "rebalance_storm"), (600_001, None)])
+def test_a_storm_is_past_when_nothing_happens_any_more(calm_ms: int, need: str | None) -> None:
+    parts = [audited(), found("rebalance_storm", "warning")]
+    moments = {"prod": audited()["last_at_ms"] + calm_ms}
+    (row,) = merge_parts(parts, moments)
+    assert (row["need_rule"], row["current_warning_count"], row["calm_ms"]) == (need, need is not None, calm_ms)
+    newest = {("prod", "orders"): (row["newest_position"], row["calm_ms"])}
+    (shown,) = choose_findings(parts[1:], newest, set(), 1).values()
+    assert shown["is_current"] is (need is not None)
 
 
 def test_group_row_takes_the_last_settled_generation_of_all_tallies() -> None:
@@ -287,7 +302,7 @@ def test_group_row_takes_the_last_settled_generation_of_all_tallies() -> None:
 def test_findings_of_a_rule_are_ordered_by_details_then_current_then_count() -> None:
     found_in = {"past": (9, 4), "now": (1, 5), "more": (5, 5), "worst": (1, 1)}
     parts = [found("r", "info", count, position, name) for name, (count, position) in found_in.items()]
-    newest = {("prod", name): 5 for name in found_in}
+    newest = {("prod", name): (5, 0) for name in found_in}
     chosen = [choose_findings(parts, newest, {("prod", "worst")}, most) for most in (1, 2, 3, 4)]
     groups = [[group for _, group, _, _ in shown] for shown in chosen]
     assert groups[-1] == ["worst", "more", "now", "past"] and groups[:-1] == [groups[-1][:most] for most in (1, 2, 3)]
@@ -315,7 +330,7 @@ def committed(group_id: str, **changes: Any) -> dict[str, Any]:
 
 def test_group_that_only_commits_is_the_last_row() -> None:
     """With its kind for a strategy; members and figures are not known, and none of the others is counted twice."""
-    ranked = Ranking(merge_parts([committed("a-tool"), audited(), found("x", "info")]))
+    ranked = Ranking(merge_parts([committed("a-tool"), audited(), found("x", "info")], NOW))
     kinds = [(row["group_id"], row["strategy"], row["generation_count"]) for row in ranked]
     assert kinds == [("orders", "range", 2), ("a-tool", COMMITS_ONLY, 0)]
     line = GroupLines(ranked)[1]
@@ -336,5 +351,5 @@ def test_group_that_only_commits_is_the_last_row() -> None:
 
 
 def test_group_with_generations_and_commits_is_none_that_only_commits() -> None:
-    (row,) = merge_parts([committed("orders"), audited()])
+    (row,) = merge_parts([committed("orders"), audited()], NOW)
     assert (row["strategy"], row["generation_count"], row["newest_position"]) == ("range", 2, 5)

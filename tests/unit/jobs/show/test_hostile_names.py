@@ -10,7 +10,7 @@ from typing import Any
 import mistune
 import pytest
 
-from jobs.reading.fleet import GroupSummary
+from jobs.reading.fleet import GroupSummary, NewestFinding
 from jobs.reading.one_group import GroupGeneration
 from jobs.reading.stored import GroupKey
 from jobs.show.described import describe_generation
@@ -93,8 +93,8 @@ def listed(names: Sequence[str]) -> list[GroupSummary]:
     """Return groups of these names."""
     counts = dict.fromkeys(map(str, Severity), 1)
     keys = [GroupKey(cluster_id, group_id) for cluster_id, group_id in zip(reversed(names), names, strict=True)]
-    current = (("warning", "restart_loop"),)
-    return [GroupSummary(key, "stable", 1, 1, START, key.cluster_id, 1, 2.0, key.group_id, 1.0, 0, 0, current, counts) for key in keys]
+    found = (NewestFinding("warning", "restart_loop", None),)
+    return [GroupSummary(key, "stable", 1, 1, START, key.cluster_id, 1, 2.0, key.group_id, 1.0, 0, 0, found, 0, counts) for key in keys]
 
 
 TEXTS: dict[str, Callable[[GroupGeneration], list[str]]] = {
