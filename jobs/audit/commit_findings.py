@@ -99,13 +99,11 @@ def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
     return stray.groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_list(topic)).alias("unsubscribed"))
 
 
-def silent_members(
-    generations: DataFrame, assignments: DataFrame, commits: DataFrame, last: DataFrame, looks: DataFrame, stage: resumption.Stage
-) -> DataFrame:
-    """Return the members for whose partitions the group never committed an offset, although records arrived long enough ago.
+def uncommitted_partitions(generations: DataFrame, assignments: DataFrame, commits: DataFrame, last: DataFrame) -> DataFrame:
+    """Return the partitions of members for whose partitions the group never committed an offset.
 
-    Rows: (cluster_id, group_id); ``silent`` has member_id, partition_count and record_count, by member id. Only the time up to
-    the last commit of the group's source counts, because metadata snapshots may continue after the records end.
+    Rows: ``PARTITION_KEY``, member_id; since and until, the time in which records must have come in. Only the time up to the last commit of
+    the group's source counts, because metadata snapshots may continue after the records end.
     """
     until = F.max("observed_at") - F.expr(f"INTERVAL {LEAST_GROWTH_MS} MILLISECONDS")
     with_commits = commits.groupBy(*SOURCE_KEY).agg(until.alias("until"))
@@ -118,7 +116,17 @@ def silent_members(
     of_member = Window.partitionBy(*GROUP_KEY, "member_id")
     marked = held.join(committed, list(PARTITION_KEY), "left")
     silent = marked.withColumn("commits", F.max("is_committed").over(of_member)).where("commits IS NULL")
-    grown = _with_growth(stage("silent_partitions", silent), looks)
+    return silent.select(*PARTITION_KEY, "member_id", "since", "until")
+
+
+def silent_members(grown: DataFrame) -> DataFrame:
+    """Return the members for whose partitions the group never committed an offset, although records arrived long enough ago.
+
+    Rows: (cluster_id, group_id); ``silent`` has member_id, partition_count and record_count, by member id.
+
+    Args:
+        grown: as ``uncommitted_partitions`` returns them, with record_count, the records that came in from ``since`` to ``until``.
+    """
     record_count = F.least(F.sum("record_count"), F.lit(MOST_RECORDS).cast("decimal(38,0)")).cast("bigint")
     by_member = grown.groupBy(*GROUP_KEY, "member_id").agg(
         F.count(F.lit(1)).cast("int").alias("partition_count"), record_count.alias("record_count")
@@ -250,7 +258,7 @@ def commit_facts(
         retention_hours: how long brokers are taken to keep commits that nobody uses.
     """
     last = stage("newest_commits", last_commits(commits))
-    parts = [unsubscribed_topics(generations, last), silent_members(generations, assignments, commits, last, looks, stage)]
+    parts = [unsubscribed_topics(generations, last)]
     if commit_count >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S:  # with fewer records no broker is busy
         parts.append(busy_coordinators(generations, commits, looks, stage))
     if not generations.where("is_open").isEmpty():
@@ -258,10 +266,17 @@ def commit_facts(
         if not overdue.isEmpty():
             parts.append(open_targets(overdue, records))
     parts.append(expiring_commits(generations, last, newest_moments([generations, last, looks]), retention_hours))
+    # Both kinds of partitions are few; the records that came into them are counted together.
+    waiting = uncommitted_partitions(generations, assignments, commits, last).withColumn("is_stopped", F.lit(False))
     quiet = stage("quiet_groups", quiet_groups(generations, last, known_until(commits, looks, landed_until or {})))
-    if not quiet.isEmpty():
-        stopped = stage("stopped_partitions", stopped_partitions(quiet, generations, assignments, last))
-        parts.append(stalled_members(_with_growth(stopped, looks), looks))
+    has_quiet = not quiet.isEmpty()
+    if has_quiet:
+        stopped = stopped_partitions(quiet, generations, assignments, last).withColumn("is_stopped", F.lit(True))
+        waiting = waiting.unionByName(stopped, allowMissingColumns=True)
+    grown = _with_growth(stage("waiting_partitions", waiting), looks)
+    parts.append(silent_members(grown.where("NOT is_stopped")))
+    if has_quiet:
+        parts.append(stalled_members(grown.where("is_stopped"), looks))
     kinds = [name for part in parts for name in part.columns if name not in GROUP_KEY]
     together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts).groupBy(*GROUP_KEY)
     known = together.agg(*[F.first(name, ignorenulls=True).alias(name) for name in kinds])  # few groups have any
