@@ -17,6 +17,9 @@ MOST_DAYS = 36_500
 DEFAULT_RETENTION_HOURS = 168
 """Kafka's default of ``offsets.retention.minutes`` since 2.0."""
 
+MOST_SESSION_S = 86_400
+"""A day."""
+
 MOST_PREDICTED = 10_000
 """The largest number of generations that a report predicts."""
 
@@ -57,10 +60,13 @@ class AuditSettings(_Settings):
         max_look_delay_s: a lag is null if its metadata snapshot is later than the movement by more seconds. None: no limit.
         offsets_retention_hours: how long brokers keep commits that nobody uses (``offsets.retention.minutes``). No capture has it, so it is
             assumed.
+        consumer_session_timeout_s: session timeout of members of the consumer protocol (``group.consumer.session.timeout.ms``). No
+            capture has it either.
     """
 
     max_look_delay_s: float | None = Field(default=None, ge=0, le=MOST)
     offsets_retention_hours: int = Field(default=DEFAULT_RETENTION_HOURS, ge=1, le=24 * MOST_DAYS)
+    consumer_session_timeout_s: float = Field(default=45, gt=0, le=MOST_SESSION_S)
 
 
 class WorkerSettings(_Settings):

@@ -252,7 +252,7 @@ def commit_facts(
 
     Args:
         commit_count: the number of commits.
-        records: rows of ``group_records``; they are read only if there may be a finding on them.
+        records: rows of ``group_records``; they are read only if there may be a finding that needs them.
         stage: keeps rows that are needed more than once.
         landed_until: see ``runs.landed_until``.
         retention_hours: how long brokers are taken to keep commits that nobody uses.
@@ -265,7 +265,7 @@ def commit_facts(
         overdue = stage("overdue_targets", overdue_targets(generations, commits))
         if not overdue.isEmpty():
             parts.append(open_targets(overdue, records))
-    parts.append(expiring_commits(generations, last, newest_moments([generations, last, looks]), retention_hours))
+    parts.append(expiring_commits(generations, last, records, newest_moments([generations, last, looks]), retention_hours))
     # Both kinds of partitions are few; the records that came into them are counted together.
     waiting = uncommitted_partitions(generations, assignments, commits, last).withColumn("is_stopped", F.lit(False))
     quiet = stage("quiet_groups", quiet_groups(generations, last, known_until(commits, looks, landed_until or {})))

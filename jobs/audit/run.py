@@ -231,7 +231,7 @@ def run(context: RunContext) -> StageResult:
         resumption.refresh(context, news)
         weights.refresh(context, news, rewritten)
         coordinators.refresh(context, news)
-        inferred_causes.refresh(context, news)
+    inferred_causes.refresh(context)
     if consumed is not None or has_new_commits(context):
         commit_findings.refresh(context)
     look_findings.refresh(context, consumed)

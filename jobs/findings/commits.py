@@ -301,7 +301,9 @@ def stalled_members(facts: CommitFacts) -> Found | None:
     when=(
         "The group is empty, or has commits for a topic to which no member subscribes, and brokers delete these commits within 24 hours of "
         "the newest moment that has landed from the cluster. That is `audit.offsets_retention_hours` after a classic group became empty, "
-        "else after the last commit. This retention is assumed: no capture has the broker's `offsets.retention.minutes`."
+        "else after the last commit: under the consumer protocol, for topics without subscription, and for commits of a group that was "
+        "deleted before. This retention is assumed: no capture has the broker's `offsets.retention.minutes`. A broker looks for such "
+        "commits every ten minutes, so they may stay a little longer. Groups that never had members are left out."
     ),
     advice=(
         "After that the group begins where auto.offset.reset says: records are skipped or read again. If it is going to be used, start a "

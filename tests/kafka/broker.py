@@ -64,8 +64,12 @@ class Broker:
         admin: a client that may do everything.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Make a new cluster, and start it."""
+    def __init__(self, folder: Path, **settings: str) -> None:
+        """Make a new cluster, and start it.
+
+        Args:
+            settings: of the broker, instead of those of ``PROPERTIES``; with underscores for dots.
+        """
         plain, login, controller = _free_ports(3)
         self.address, self.login_address = f"127.0.0.1:{plain}", f"127.0.0.1:{login}"
         self.log = folder / "log"
@@ -76,7 +80,8 @@ class Broker:
         self._jvm = jvm("warn")
         users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
         ports = {"plain": plain, "login": login, "controller": controller}
-        (folder / "server.properties").write_text(PROPERTIES.format(**ports, users=users, log=self.log, rack=RACK))
+        lines = [f"{name.replace('_', '.')}={value}\n" for name, value in settings.items()]  # the last line of a name counts
+        (folder / "server.properties").write_text(PROPERTIES.format(**ports, users=users, log=self.log, rack=RACK) + "".join(lines))
         # Kafka's own ids never begin with a dash, which its tools would take for an option.
         cluster_id = "K" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
         with (folder / "format.log").open("wb") as log:

@@ -163,14 +163,8 @@ class KafkaPython:
         return witness
 
     def _live(self, witness: Witness, orders: _Orders, properties: dict[str, Any], topics: list[str]) -> None:
-        consumer = KafkaConsumer(
-            bootstrap_servers=self._address,
-            group_id=witness.group_id,
-            enable_auto_commit=False,
-            session_timeout_ms=6000,
-            heartbeat_interval_ms=500,
-            **properties,
-        )
+        usual = {"enable_auto_commit": False, "session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
+        consumer = KafkaConsumer(bootstrap_servers=self._address, group_id=witness.group_id, **{**usual, **properties})
 
         class Listener(ConsumerRebalanceListener):
             def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:

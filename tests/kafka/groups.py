@@ -113,9 +113,11 @@ class Groups:
         """Let every member go on for a moment; errors of connections are for the client to get over."""
         for member in self.members:
             message = member.consumer.poll(0.02)
-            error = None if message is None else message.error()
-            if error is not None:
-                member.errors.append(error)
+            while message is not None:
+                error = message.error()
+                if error is not None:
+                    member.errors.append(error)
+                message = member.consumer.poll(0)
 
     def close(self) -> None:
         """End all members, and return when the broker has seen them go."""

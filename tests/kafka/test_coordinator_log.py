@@ -22,7 +22,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.clients import Java, KafkaPython
 from tests.kafka.conversions import Coordinator, Snapshot
 from tests.kafka.groups import Groups, empty_groups
-from tests.kafka.libraries import NEW_PROTOCOL, Library, Mortal, OfJava, OfKafkaPython, OfLibrdkafka
+from tests.kafka.libraries import NEW_PROTOCOL, Joining, Library, Mortal, OfJava, OfKafkaPython, OfLibrdkafka
 
 WITHOUT_REASON = {
     ("closes", "left"),
@@ -157,7 +157,7 @@ class Play:
         for group in self._groups:
             for name in FIRST:
                 group.join(name)
-            apart = group.library.join_apart(group.group_id, [group.topic], "killed", group.properties("killed"))
+            apart = group.library.join_apart(Joining(group.group_id, [group.topic], "killed", group.properties("killed")))
             self._apart.append(apart)
         self._wait_for_members("stays", "killed", *FIRST)
         self._ask_to_leave()

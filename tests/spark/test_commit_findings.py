@@ -117,6 +117,11 @@ def emptied(**changes: Any) -> Row:
     return snapshot_row("g", 1, **{"group_type": "classic", "joined_at": moment(500), **changes})
 
 
+def deletion(offset: int, record_type: int = 2) -> Row:
+    """Return the tombstone of a group."""
+    return {"cluster_id": "c", "group_id": "g", "offsets_partition": 3, "type": record_type, "offset": offset}
+
+
 LANDED = 9
 BEFORE = [commit("t", 0, MADE + minute * MINUTE) for minute in range(1, 11)]
 """A commit a minute, for ten minutes."""
@@ -136,8 +141,12 @@ RECORDS: dict[str, list[Row]] = {
     "both have reached it since": of_members(a=(2, 0)),
     "a classic group": of_members(),
     "members without a timeout": of_members(),
+    "deleted, with a commit since": [deletion(2)],
+    "deleted, and empty again": [deletion(0)],
+    "an admin committed": [deletion(2, record_type=3)],
 }
-"""Records of members by case."""
+"""Records of members, and tombstones of groups, by case."""
+AN_HOUR_LATER = commit("t", 0, HOUR, committed_at=moment(HOUR))
 
 CASES: dict[str, Case] = {
     # Members that do not reach their target.
@@ -227,6 +236,10 @@ CASES: dict[str, Case] = {
         [commit(name, 0, 500 + number, committed_at=moment(number * HOUR)) for number, name in enumerate(("t", "old"))],
         [look(WEEK - 23 * HOUR, 1)],
     ),
+    "deleted, with a commit since": ([emptied()], [AN_HOUR_LATER], [look(WEEK - 23 * HOUR, 1)]),
+    "deleted, and empty again": ([emptied()], [AN_HOUR_LATER], [look(WEEK - 23 * HOUR, 1)]),
+    "an admin committed": ([emptied()], [AN_HOUR_LATER], [look(WEEK - 23 * HOUR, 1)]),
+    "empty, consumer protocol": ([emptied(group_type="consumer")], [AN_HOUR_LATER], [look(WEEK - 23 * HOUR, 1)]),
     "expire in more than a day": ([emptied()], [commit("t", 0, 500, committed_at=moment(500))], [look(WEEK - 25 * HOUR, 1)]),
     "should have expired": ([emptied()], [commit("t", 0, 500, committed_at=moment(500))], [look(WEEK + HOUR, 1)]),
     "became empty later": ([emptied(joined_at=moment(20 * DAY))], [commit("t", 0, 500, committed_at=moment(500))], [look(WEEK - HOUR, 1)]),
@@ -257,6 +270,10 @@ TELLING = (
         "stopped, one of two",
         "expire soon",
         "expire soon, not subscribed",
+        "deleted, with a commit since",
+        "deleted, and empty again",
+        "an admin committed",
+        "empty, consumer protocol",
     ),
 )
 
@@ -397,6 +414,22 @@ def test_commits_that_expire_within_a_day_are_a_warning(found: dict[str, list[Ro
     soon, stray = sorted(found["expire soon, not subscribed"], key=lambda row: row["rule_id"])
     assert (soon["evidence"]["topics"], stray["rule_id"]) == ("old", "commits_unsubscribed")
     assert soon["evidence"]["expires_at"] == "1970-01-08T01:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("name", "expires_at"),
+    [
+        ("deleted, with a commit since", "1970-01-08T01:00:00Z"),
+        ("deleted, and empty again", "1970-01-08T00:00:00Z"),
+        ("an admin committed", "1970-01-08T00:00:00Z"),
+        ("empty, consumer protocol", "1970-01-08T01:00:00Z"),
+    ],
+)
+def test_retention_begins_at_the_last_commit_if_no_classic_group_became_empty_before(
+    found: dict[str, list[Row]], name: str, expires_at: str
+) -> None:
+    (row,) = found[name]
+    assert (row["rule_id"], row["evidence"]["expires_at"]) == ("commits_expire", expires_at)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in TELLING])
