@@ -1,7 +1,7 @@
 """What every test shares: generated examples repeat from run to run, unless ``EVENKEEL_SEED`` asks for new ones.
 
-One Spark session and one warehouse made from the recorded capture serve the whole run, since both cost more than most tests. Spark
-is imported only by the tests that ask for them: the others must do without it.
+One Spark session, one warehouse of the demo and one of the whole recorded capture serve the whole run, since they cost more than most
+tests. Spark is imported only by the tests that ask for them: the others must do without it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.builders.captures import RECORDED
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -40,6 +42,7 @@ SHARING = {
 
 The marks ``xdist_group`` would say it in the files, but have no effect with pytest 9.2 and xdist 3.8: names of tests cannot be changed."""
 TABLES_IN_MEMORY = 100
+AS_OF = ("--as-of", "2026-11-22T00:00:00Z")
 MEASURED = "measured"
 
 
@@ -236,9 +239,19 @@ def make_tables(evenkeel: Evenkeel) -> Evenkeel:
 
 @pytest.fixture(scope="session")
 def demo_warehouse(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse made by one `run` on the recorded capture; tests only read it. Where it is there already, this starts no Spark."""
+    """A warehouse made by one `run` on the demo; tests only read it. Where it is there already, this starts no Spark."""
     with made_once(tmp_path_factory, "demo") as (folder, is_new):
         if is_new:
             evenkeel: Evenkeel = request.getfixturevalue("evenkeel")
-            assert evenkeel("run", "--warehouse", folder / "warehouse", "--run-id", "demo", "--as-of", "2026-11-22T00:00:00Z") == 0
+            assert evenkeel("run", "--warehouse", folder / "warehouse", "--run-id", "demo", *AS_OF) == 0
+    return folder / "warehouse"
+
+
+@pytest.fixture(scope="session")
+def recorded_warehouse(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As ``demo_warehouse``, of the whole recorded capture, of which the demo is the beginning."""
+    with made_once(tmp_path_factory, "recorded") as (folder, is_new):
+        if is_new:
+            evenkeel: Evenkeel = request.getfixturevalue("evenkeel")
+            assert evenkeel("run", "--warehouse", folder / "warehouse", "--input", RECORDED, "--run-id", "recorded", *AS_OF) == 0
     return folder / "warehouse"

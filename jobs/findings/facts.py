@@ -14,7 +14,7 @@ from assignors.generation.subscriptions import subscribed_topics
 from assignors.model import AssignmentMapping, GroupProblem
 from assignors.replay.recurrence import Recurrences
 from assignors.replay.steps import OBSERVED
-from jobs.findings.history import GroupHistory, Moment
+from jobs.findings.history import NOTHING_RECURS, GroupHistory, Moment
 from schemas.row_types import StoredSnapshot, StoredSolution
 
 
@@ -41,8 +41,6 @@ class SolutionFacts:
 
 NOBODY = Generation(0, "", GroupProblem({}, ()), {})
 """A generation without members: nothing can be wrong with it."""
-
-NOTHING_RECURS = Recurrences()
 
 UNKNOWN = Evidence(0, 0, False, False, False, False, True, None, (), {})
 """The evidence of a generation of which nothing else is known."""
@@ -125,7 +123,7 @@ def gather_facts(
     stored = generation.solutions[observed_at]
     observed = Generation(generation.generation, stored.strategy, generation.problem, stored.assignment or {})
     audit = audits[observed_at]
-    previous, window = history.advance(generation, observed, audit)
+    past = history.advance(generation, observed, audit, Recurrences.decoded(solved[observed_at]["recurrences"]))
     members = [member.member_id for member in generation.problem.members]
     offers = zip(members, row["offered"], strict=True)
     subscribed = subscribed_topics(generation.problem)
@@ -137,10 +135,10 @@ def gather_facts(
         audit.is_settled is not False,
         generation.evidence,
         {member_id: names for member_id, names in offers if names},
-        previous,
-        window,
+        past.previous,
+        past.window,
         row["leader_client"],
-        Recurrences.decoded(solved[observed_at]["recurrences"]),
+        past.recurrences,
         dict(zip(members, row["rebalance_timeouts_ms"], strict=True)),
         dict(zip(members, row["session_timeouts_ms"], strict=True)),
         audit.balance,

@@ -17,7 +17,7 @@ from assignors.audit.passages import seat_of
 from assignors.audit.triggers import RETURN_MS, Evidence, Participant, Trigger
 from assignors.generation.generation import COOPERATIVE, Generation, Owner
 from assignors.model import Member, TopicPartition
-from assignors.replay.recurrence import Seat
+from assignors.replay.recurrence import Recurrences, Seat
 
 WINDOW_MS = RETURN_MS
 """How far rules look back, by the times of records: as far as triggers do, so that an audit reads no more for rules than for triggers."""
@@ -25,6 +25,8 @@ WINDOW_MS = RETURN_MS
 STICKY = frozenset({"sticky", "cooperative-sticky"})
 _BARE_GENERATION_BYTES = 4
 _FIRST_GENERATION = 1
+
+NOTHING_RECURS = Recurrences()
 
 OwnedPartition = tuple[TopicPartition, Owner]
 """A partition and its owner."""
@@ -65,6 +67,7 @@ class Moment:
         left, came: the members with a seat that left and came; a member that took over a seat is in both.
         seat_counts: how many members the seats in ``left`` had before.
         is_independent: no member left or came, and it is no follow-up and no rewrite: partitions moved for another reason.
+        is_follow_up: it hands over what a cooperative assignor withheld, and so finishes the rebalance before it.
         moved: every partition that went from one owner to another, with its owner now.
         withheld: every partition that a cooperative assignor took from its owner and gave to nobody yet, with that owner.
         given: every partition that was withheld until now, with its owner now.
@@ -79,10 +82,27 @@ class Moment:
     came: tuple[Passage, ...] = ()
     seat_counts: Mapping[Seat, int] = field(default_factory=dict)
     is_independent: bool = True
+    is_follow_up: bool = False
     takeovers: tuple[Takeover, ...] = ()
     moved: frozenset[OwnedPartition] = frozenset()
     withheld: frozenset[OwnedPartition] = frozenset()
     given: frozenset[OwnedPartition] = frozenset()
+
+
+@dataclass(frozen=True)
+class RecentPast:
+    """What was before a generation.
+
+    Attributes:
+        previous: the observed generation before; None if it is not known.
+        window: the moments of the last ``WINDOW_MS``, the generation itself last. It is empty for polls: what happened between two of them,
+            and when, is not known.
+        recurrences: what happened repeatedly within an hour or a day.
+    """
+
+    previous: Generation | None
+    window: tuple[Moment, ...]
+    recurrences: Recurrences
 
 
 @dataclass
@@ -93,27 +113,30 @@ class GroupHistory:
     _previous: Generation | None = None
     _before: Evidence | None = None
     _window: tuple[Moment, ...] = ()
+    _recurrences: Recurrences = NOTHING_RECURS
 
-    def advance(self, generation: AuditedGeneration, observed: Generation, audit: Audit) -> tuple[Generation | None, tuple[Moment, ...]]:
-        """Return the observed generation before, and the window that ends with this one.
-
-        The window is empty for polls: what happened between two of them, and when, is not known.
+    def advance(self, generation: AuditedGeneration, observed: Generation, audit: Audit, recurrences: Recurrences) -> RecentPast:
+        """Add a generation, and return what was before it.
 
         Args:
             observed: the generation as it was observed.
             audit: the audit of the observed assignment.
+            recurrences: what is stored of the generation; a follow-up has those of the rebalance that it finishes.
         """
         if generation.incarnation != self._incarnation:
             self._incarnation, self._previous, self._before, self._window = generation.incarnation, None, None, ()
+            self._recurrences = NOTHING_RECURS
+        if not generation.is_follow_up:
+            self._recurrences = recurrences
         previous, before = self._previous, self._before
         self._previous, self._before = observed, generation.evidence
         if before is None or generation.evidence.is_poll or not generation.has_predecessor:
             self._window = ()
-            return previous, ()
+            return RecentPast(previous, (), self._recurrences)
         moment = _moment(before, generation, observed, audit)
         since = moment.observed_at_ms - WINDOW_MS
         self._window = (*(one for one in self._window if one.observed_at_ms >= since), moment)
-        return previous, self._window
+        return RecentPast(previous, self._window, self._recurrences)
 
 
 def _moment(before: Evidence, generation: AuditedGeneration, observed: Generation, audit: Audit) -> Moment:
@@ -140,6 +163,7 @@ def _moment(before: Evidence, generation: AuditedGeneration, observed: Generatio
         came=came_seats,
         seat_counts={passage.seat: seats[passage.seat] for passage in left_seats},
         is_independent=not (left or came) and not generation.is_follow_up and not generation.is_rewrite,
+        is_follow_up=generation.is_follow_up,
         takeovers=tuple(_takeovers(earlier, current)),
         **_movements(before, now, audit.difference),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -74,8 +74,8 @@ def _suspected(times_ms: Iterable[int | None], timeouts_ms: Iterable[int | None]
         f"hour, or {UNEXPLAINED_A_DAY} within a day. Or within {WINDOW_MINUTES} minutes, for any reason, at least {STORM_FLOOR} and "
         f"{STORM_PER_MEMBER} for every member: a rolling restart takes two for each. The limits of an hour and a day hold only if the day "
         f"has {TIMES_USUAL} times as many as the group's median day. The median is of the last {MOST_DAYS} whole days (UTC), and is not "
-        f"used before {FEWEST_DAYS} of them are known. Hand-overs do not count, nor do generations after a gap. Epochs of a "
-        "consumer-protocol group that share a target are one rebalance."
+        f"used before {FEWEST_DAYS} of them are known. Hand-overs do not count, nor do generations after a gap. A hand-over has the "
+        "finding of the rebalance that it finishes. Epochs of a consumer-protocol group that share a target are one rebalance."
     ),
     advice=(
         "Check the triggers of these generations. If members restart, fix the crash or use static members. If there is no visible reason, "
@@ -83,11 +83,12 @@ def _suspected(times_ms: Iterable[int | None], timeouts_ms: Iterable[int | None]
     ),
 )
 def rebalance_storm(snapshot: SnapshotFacts) -> Found | None:
-    """Return how many rebalances there were in the window, if this is one of them and they are too many."""
-    window = [moment for moment in snapshot.window if moment.is_rebalance]
-    if not window or window[-1] is not snapshot.window[-1]:
+    """Return how many rebalances there were in the window, if this is one of them or finishes it, and they are too many."""
+    moments = _without_last_follow_ups(snapshot.window)
+    window = [moment for moment in moments if moment.is_rebalance]
+    if not window or window[-1] is not moments[-1]:
         return None
-    members = max(moment.member_count for moment in snapshot.window)
+    members = max(moment.member_count for moment in moments)
     unexplained = sum(1 for moment in window if not moment.is_explained)
     if unexplained < STORM_FLOOR and len(window) < max(STORM_FLOOR, STORM_PER_MEMBER * members):
         return _lasting_storm(snapshot)
@@ -98,6 +99,14 @@ def rebalance_storm(snapshot: SnapshotFacts) -> Found | None:
         f"{which.get(unexplained, f'{unexplained} of them without a visible reason')}",
         figures(rebalance_count=len(window), seconds=seconds, none_visible_count=unexplained, member_count=members),
     )
+
+
+def _without_last_follow_ups(window: Sequence[Moment]) -> Sequence[Moment]:
+    """Return the moments up to the last one that is no follow-up: what held of that rebalance holds until another one begins."""
+    end = len(window)
+    while end and window[end - 1].is_follow_up:
+        end -= 1
+    return window[:end]
 
 
 def _lasting_storm(snapshot: SnapshotFacts) -> Found | None:
@@ -157,10 +166,11 @@ def _returns(window: Iterable[Moment]) -> dict[Seat, _Returns]:
     when=(
         f"A member came back {RESTARTS} times within {WINDOW_MINUTES} minutes, {RETURNS_AN_HOUR} times within an hour, or "
         f"{RETURNS_A_DAY} times within a day. A member is recognised by its instance id, else by client id and host. If several members "
-        "share these, each of them has to come back as often. Only a snapshot in which it comes back once more is reported. The member "
-        "came back without a restart if its bytes name a generation that it had been in, as the sticky assignors write it. The same holds "
-        "if it has its old member id, as under KIP-848. Otherwise a restart cannot be excluded. The finding names max.poll.interval.ms if "
-        "the cycle is about as long as the members' rebalance timeout, or as 300 s if none is recorded."
+        "share these, each of them has to come back as often. Only a rebalance in which it comes back once more is reported, and the "
+        "hand-over that finishes it. The member came back without a restart if its bytes name a generation that it had been in, as the "
+        "sticky assignors write it. The same holds if it has its old member id, as under KIP-848. Otherwise a restart cannot be excluded. "
+        "The finding names max.poll.interval.ms if the cycle is about as long as the members' rebalance timeout, or as 300 s if none is "
+        "recorded."
     ),
     advice=(
         "Read the log of that process. Each return makes the whole group rebalance. Without a restart, the process exceeded "
@@ -169,11 +179,12 @@ def _returns(window: Iterable[Moment]) -> dict[Seat, _Returns]:
     ),
 )
 def restart_loop(snapshot: SnapshotFacts) -> Found | None:
-    """Return the seats to which members came back too often within the window, and came back in this snapshot too."""
-    if not snapshot.window:
+    """Return the seats to which members came back too often within the window, and came back in this rebalance too."""
+    window = _without_last_follow_ups(snapshot.window)
+    if not window:
         return None
-    returns = _returns(snapshot.window)
-    now = sorted({one.seat for one in snapshot.window[-1].came})
+    returns = _returns(window)
+    now = sorted({one.seat for one in window[-1].came})
     seats = [seat for seat in now if returns[seat].count >= RESTARTS * max(returns[seat].most, 1)]
     if not seats:
         return _slow_loop(snapshot)

@@ -156,11 +156,13 @@ def _urgency(row: Row) -> tuple[int, int, str]:
 def _totals(rows: ReportRows) -> tuple[tuple[Figure, str], ...]:
     observed = [row for row in rows.tallies if row["basis"] == Basis.OBSERVED]
     groups, generations = len(rows.ranked), sum(row["generation_count"] for row in observed)
-    members = sum(number or 0 for (number,) in rows.ranked.values("member_count"))
+    in_groups = [number for (number,) in rows.ranked.values("member_count") if number]
+    members, alive = sum(in_groups), len(in_groups)
+    where = f" in {alive:,} {'group' if alive == 1 else 'groups'}" if 0 < alive < groups else ""
     avoidable = sum_of(observed, "avoidable_movement_count").figure("no generation whose predecessor is known")
     return (
         (count(groups), "group" if groups == 1 else "groups"),
-        (count(members), "member when last seen" if members == 1 else "members when last seen"),
+        (count(members), f"{'member' if members == 1 else 'members'}{where} when last seen"),
         (count(generations), "rebalance seen" if generations == 1 else "rebalances seen"),
         (Figure(avoidable.text, avoidable.note, avoidable.value), "partitions moved without need"),
     )

@@ -81,8 +81,9 @@ def _heading(subject: Subject) -> Iterator[str]:
         yield f"The group was deleted at {stored.ended_at:%Y-%m-%d %H:%M:%S} UTC; these are its last members."
     elif stored.empty_since is not None:
         yield f"The group has no members since {stored.empty_since:%Y-%m-%d %H:%M:%S} UTC; these are its last ones."
-    if subject.weights.seen_at is not None:
-        yield f"Lag and rate (records a second) are of {subject.weights.seen_at:%Y-%m-%d %H:%M:%S} UTC."
+    weights = subject.weights
+    if weights.seen_at is not None and (any(weights.lag.values()) or any(weights.throughput.values())):
+        yield f"Lag and rate (records a second) are of {weights.seen_at:%Y-%m-%d %H:%M:%S} UTC."
 
 
 def _below(subject: Subject, rehearsal: Rehearsal) -> Iterator[str]:

@@ -38,7 +38,7 @@ from tests.maven_jars import JarsNotThereError  # noqa: E402
 
 MISSED_TARGET = 20
 PARTITION_COUNT = 50
-CAPTURE = ROOT / "conf" / "demo" / "consumer_offsets.parquet"
+CAPTURE = ROOT / "tests" / "golden" / "capture" / "consumer_offsets.parquet"
 
 
 def fill(broker: Broker, record_count: int) -> int:

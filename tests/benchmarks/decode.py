@@ -2,10 +2,10 @@
 
     python tests/benchmarks/decode.py [--records 1000000] [--rounds 5] [--limit 2.5]
 
-One core. Of the records 97 of 100 are offset commits of 2,000 groups, as a consumer writes them; the others are those of the demo capture
-that are no commits, over and over. Both UDFs read the same Parquet file and feed the same sink, which drops the rows; rounds alternate,
-so that a change in the machine's load meets both. Printed are the medians, the ratio, and the records a second that the difference to the
-idle UDF stands for. Exit code 20 when the ratio exceeds the limit.
+One core. Of the records 97 of 100 are offset commits of 2,000 groups, as a consumer writes them; the others are those of the recorded
+capture that are no commits, over and over. Both UDFs read the same Parquet file and feed the same sink, which drops the rows; rounds
+alternate, so that a change in the machine's load meets both. Printed are the medians, the ratio, and the records a second that the
+difference to the idle UDF stands for. Exit code 20 when the ratio exceeds the limit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _string(text: str) -> bytes:
 def write_records(path: Path, count: int) -> None:
     """Write the records as a capture."""
     source = random.Random(1)
-    recorded = pq.read_table(ROOT / "conf/demo/consumer_offsets.parquet", columns=["key", "value"]).to_pylist()
+    recorded = pq.read_table(ROOT / "tests/golden/capture/consumer_offsets.parquet", columns=["key", "value"]).to_pylist()
     others = [(row["key"], row["value"]) for row in recorded if row["key"][:2] != b"\0\1"]
     names = [(f"billing-service-{number}", f"payments.events.v{number % 40}") for number in range(GROUPS)]
     keys, values = [], []

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-DEMO = Path(__file__).resolve().parents[2] / "conf" / "demo"
-LOOKS = DEMO / "cluster_metadata.jsonl.gz"
+RECORDED = Path(__file__).resolve().parents[1] / "golden" / "capture"
+"""The recorded capture: ``consumer_offsets.parquet`` and the looks at its cluster."""
+LOOKS = RECORDED / "cluster_metadata.jsonl.gz"
 
 
 def piece(folder: Path, name: str, first: int, end: int, *, earlier: timedelta = timedelta(0)) -> Path:
@@ -19,7 +20,7 @@ def piece(folder: Path, name: str, first: int, end: int, *, earlier: timedelta =
     Args:
         earlier: how much to take off their times.
     """
-    table = pq.read_table(DEMO / "consumer_offsets.parquet")
+    table = pq.read_table(RECORDED / "consumer_offsets.parquet")
     places = list(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
     length: dict[int, int] = {}
     for partition, offset in places:
@@ -44,7 +45,7 @@ def few(folder: Path, name: str, first: int, end: int) -> Path:
 
 def of_groups(folder: Path, name: str, *group_ids: str) -> Path:
     """Write the records of some groups: those whose key begins with a version and one of the names, each with its length before it."""
-    table = pq.read_table(DEMO / "consumer_offsets.parquet")
+    table = pq.read_table(RECORDED / "consumer_offsets.parquet")
     named = tuple(len(group_id).to_bytes(2, "big") + group_id.encode() for group_id in group_ids)
     pq.write_table(table.filter(pa.array([key[2:].startswith(named) for key in table["key"].to_pylist()])), folder / name)
     return folder / name

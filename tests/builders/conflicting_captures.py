@@ -12,14 +12,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.builders.captures import DEMO, LOOKS
+from tests.builders.captures import LOOKS, RECORDED
 
 GROUP_METADATA, OFFSET_COMMIT = b"\x00\x02", b"\x00\x01"
 
 
 def conflicting_captures(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Write two captures to a folder: the busiest partition of the demo's log with looks, and other contents at some of its places."""
-    table = pq.read_table(DEMO / "consumer_offsets.parquet")
+    """Write two captures to a folder: the busiest partition of the recorded log with looks, and other contents at some of its places."""
+    table = pq.read_table(RECORDED / "consumer_offsets.parquet")
     busiest, _ = Counter(table["partition"].to_pylist()).most_common(1)[0]
     records = [row for row in table.to_pylist() if row["partition"] == busiest]
     others = []

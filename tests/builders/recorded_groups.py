@@ -24,9 +24,7 @@ from jobs.decoders.consumer_offsets import decode_record
 from schemas.row_types import SnapshotRow, TopicPartitions, TopicRow
 from schemas.vocabulary import GroupType
 from schemas.wire.keys import RECORD_TYPES
-
-DEMO = Path(__file__).parents[2] / "conf" / "demo"
-"""The capture that the repository holds: ``consumer_offsets.parquet`` and the looks at its cluster."""
+from tests.builders.captures import RECORDED
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ class Recording:
     steps: dict[str, list[RecordedStep]]
 
 
-def read_recording(folder: Path = DEMO) -> Recording:
+def read_recording(folder: Path = RECORDED) -> Recording:
     """Return what a folder's ``consumer_offsets.parquet`` and ``cluster_metadata.jsonl`` hold; the latter may be gzipped."""
     topics = [row["look"] for line in _lines(folder) for row in decode_line(line) if "look" in row]
     names = {row["topic_id"]: row["topic"] for row in topics if row["topic_id"] is not None}

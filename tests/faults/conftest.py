@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.captures import LOOKS, few
+from tests.builders.captures import LOOKS, RECORDED, few
 from tests.conftest import made_once
 from tests.faults.readers import State, published_state
 
-DEMO = Path(__file__).resolve().parents[2] / "conf" / "demo"
 AS_OF = "2026-11-22T00:00:00Z"
 BAD_RECORD = '{"partition": 1, "offset": 900001, "timestamp_ms": 1795000000000, "key_b64": "AAEAAWc=", "value_b64": "AAE="}\n'
 """A commit whose key ends early: it goes to quarantine, the one table that the recorded capture leaves empty."""
@@ -26,7 +25,7 @@ def full_warehouse(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     with made_once(tmp_path_factory, "full") as (folder, is_new):
         if is_new:
             make_tables, captures, warehouse = request.getfixturevalue("make_tables"), folder / "captures", folder / "warehouse"
-            shutil.copytree(DEMO, captures)
+            shutil.copytree(RECORDED, captures)
             (captures / "bad.jsonl").write_text(BAD_RECORD)
             assert make_tables("run", "--warehouse", warehouse, "--input", captures, "--run-id", "full", "--as-of", AS_OF) == 0
     return folder / "warehouse"

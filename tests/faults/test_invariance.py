@@ -23,7 +23,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.runtime.session import settings
-from tests.builders.captures import DEMO, LOOKS
+from tests.builders.captures import LOOKS, RECORDED
 from tests.builders.tables import COMPARED, content
 from tests.faults.conftest import BAD_RECORD
 
@@ -91,7 +91,7 @@ def as_line(row: Row) -> str:
 def captures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     """The recorded capture, conflicting contents for some of its places, duplicates and a bad record, in each form."""
     folder = tmp_path_factory.mktemp("forms")
-    table = pq.read_table(DEMO / "consumer_offsets.parquet")
+    table = pq.read_table(RECORDED / "consumer_offsets.parquet")
     records = table.to_pylist()
     others = conflicting(records)
     with gzip.open(LOOKS, "rt", encoding="utf-8") as file:
@@ -115,7 +115,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     mixed_files = [lines("looks-1.jsonl", mixed_looks[:half]), lines("looks-2.jsonl.gz", mixed_looks[half:])]
     parts = [mixed[number::FILES] for number in range(FILES)]
     return {
-        "recorded": [DEMO / "consumer_offsets.parquet", LOOKS, parquet("others.parquet", [*others, *records[:50]]), bad],
+        "recorded": [RECORDED / "consumer_offsets.parquet", LOOKS, parquet("others.parquet", [*others, *records[:50]]), bad],
         "shuffled": [*mixed_files, *(parquet(f"{number}.parquet", part) for number, part in enumerate(parts)), bad],
         "lines": [*mixed_files, *(lines(f"{number}.jsonl", list(map(as_line, part))) for number, part in enumerate(parts)), bad],
     }

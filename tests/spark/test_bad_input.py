@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from jobs.assign import run as assign
 from tests.builders import records
-from tests.builders.captures import LOOKS, few, of_groups
+from tests.builders.captures import LOOKS, RECORDED, few, of_groups
 from tests.builders.tables import COMPARED, OF_THE_RUN, rows, versions
 
 
@@ -211,7 +211,7 @@ def hostile_captures(folder: Path) -> Path:
     return folder
 
 
-def test_numbers_that_kafka_gives_to_nothing_change_nothing_for_others(evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_numbers_that_kafka_gives_to_nothing_change_nothing_for_others(evenkeel, recorded_warehouse: Path, tmp_path: Path) -> None:
     """Neither at a gate, nor in the arithmetic of the audit, nor in what has to be kept in memory a partition.
 
     The others are some groups of the recorded capture: their rows are those that they have where there are no such numbers.
@@ -230,7 +230,7 @@ def test_numbers_that_kafka_gives_to_nothing_change_nothing_for_others(evenkeel,
         return sorted(json.dumps(row, sort_keys=True, default=repr) for row in kept)
 
     groups = {row["group_id"] for name in OF_GROUPS for row in rows(warehouse, name) if row["cluster_id"] == "good"}
-    topics = {row["topics_hash"] for row in rows(demo_warehouse, "solutions") if row["group_id"] in groups}
+    topics = {row["topics_hash"] for row in rows(recorded_warehouse, "solutions") if row["group_id"] in groups}
     assert len(groups) == 9 and topics
 
     def is_of_them(table: str, row: dict[str, Any]) -> bool:
@@ -240,7 +240,7 @@ def test_numbers_that_kafka_gives_to_nothing_change_nothing_for_others(evenkeel,
 
     for table in COMPARED:
         ours = [row for row in rows(warehouse, table) if row["cluster_id"] != "hostile"]
-        theirs = [row for row in rows(demo_warehouse, table) if is_of_them(table, row)]
+        theirs = [row for row in rows(recorded_warehouse, table) if is_of_them(table, row)]
         assert texts(ours) == texts(theirs), table
     found = {row["source_position"]: row["reason"] for row in rows(warehouse, "quarantine")}
     assert found == {
@@ -265,13 +265,13 @@ def test_numbers_that_kafka_gives_to_nothing_change_nothing_for_others(evenkeel,
 
 
 def test_too_much_damage_publishes_nothing(
-    make_tables, demo_warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    make_tables, recorded_warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nor is anything worked out of what could be read; what could not is shown, since it is in no table."""
     warehouse = tmp_path / "warehouse"
-    shutil.copytree(demo_warehouse, warehouse)
+    shutil.copytree(recorded_warehouse, warehouse)
     capture = tmp_path / "damaged.jsonl"
-    later = [{**record, "offset": record["offset"] + 1_000_000} for record in damaged_records()]  # no place of the demo's own records
+    later = [{**record, "offset": record["offset"] + 1_000_000} for record in damaged_records()]  # no place of the recorded ones
     capture.write_text("".join(json.dumps(record) + "\n" for record in later))
     before = {name: rows(warehouse, name) for name in ("quarantine", "subscription_snapshots", "generation_audits")}
     with monkeypatch.context() as patched:
@@ -288,7 +288,7 @@ def test_too_much_damage_publishes_nothing(
     assert {name: rows(warehouse, name) for name in before} == before
     newest = max(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
     assert newest["status"] == "refused"
-    assert make_tables("run", "--warehouse", warehouse) == 0
+    assert make_tables("run", "--warehouse", warehouse, "--input", RECORDED) == 0
 
 
 def test_lines_of_other_programs_do_not_thin_out_damaged_rows(failed_run, tmp_path: Path) -> None:
@@ -307,20 +307,20 @@ def test_lines_of_other_programs_do_not_thin_out_damaged_rows(failed_run, tmp_pa
     assert counts["describe.skipped.not_a_table_line"] == 98
 
 
-def test_a_run_id_is_retried_but_not_reused(failed_run, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_a_run_id_is_retried_but_not_reused(failed_run, recorded_warehouse: Path, tmp_path: Path) -> None:
     warehouse = tmp_path / "warehouse"
-    shutil.copytree(demo_warehouse, warehouse)
+    shutil.copytree(recorded_warehouse, warehouse)
     before = fingerprints(warehouse / "runs")
-    code, line = failed_run("run", "--warehouse", warehouse, "--run-id", "demo", "--input", LOOKS)
-    assert code == 4 and "run id demo was used before with other input or settings" in line
+    code, line = failed_run("run", "--warehouse", warehouse, "--run-id", "recorded", "--input", LOOKS)
+    assert code == 4 and "run id recorded was used before with other input or settings" in line
     assert fingerprints(warehouse / "runs") == before
 
 
-def test_fail_on_publishes_first(failed_run, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_fail_on_publishes_first(failed_run, recorded_warehouse: Path, tmp_path: Path) -> None:
     warehouse, groups = tmp_path / "warehouse", ("alerts-strclassic", "fraud-upgrade")
     capture = of_groups(tmp_path, "two.parquet", *groups)
     asked = ("run", "--warehouse", warehouse, "--run-id", "r", "--fail-on", "warning", "--input", capture, LOOKS)
-    expected = Counter(row["severity"] for row in rows(demo_warehouse, "findings") if row["group_id"] in groups)
+    expected = Counter(row["severity"] for row in rows(recorded_warehouse, "findings") if row["group_id"] in groups)
     assert expected.keys() == {"info", "warning"}
     for _ in range(2):  # a scheduler that tries again is told the same
         code, line = failed_run(*asked)
@@ -332,16 +332,16 @@ def test_fail_on_publishes_first(failed_run, demo_warehouse: Path, tmp_path: Pat
 
 
 def test_a_reader_sees_the_published_run_and_the_next_run_takes_back_what_was_left(
-    evenkeel, make_tables, spark, demo_warehouse: Path, tmp_path: Path
+    evenkeel, make_tables, spark, recorded_warehouse: Path, tmp_path: Path
 ) -> None:
     """A run that died behind its first commits left rows that no `runs` row names."""
     warehouse = tmp_path / "warehouse"
-    shutil.copytree(demo_warehouse, warehouse)
+    shutil.copytree(recorded_warehouse, warehouse)
     published = rows(warehouse, "findings")
     spark.sql(f"INSERT INTO delta.`{warehouse}/findings` SELECT * FROM delta.`{warehouse}/findings`")
     assert evenkeel("report", "--warehouse", warehouse, "--as-of", "2026-11-22T00:00:00Z", "--output", tmp_path / "again.html") == 0
-    assert (tmp_path / "again.html").read_bytes() == (demo_warehouse / "report.html").read_bytes()
-    assert make_tables("run", "--warehouse", warehouse) == 0
+    assert (tmp_path / "again.html").read_bytes() == (recorded_warehouse / "report.html").read_bytes()
+    assert make_tables("run", "--warehouse", warehouse, "--input", RECORDED) == 0
     assert sorted(map(str, rows(warehouse, "findings"))) == sorted(map(str, published))
 
 

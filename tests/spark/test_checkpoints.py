@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from tests.builders.captures import DEMO, LOOKS
+from tests.builders.captures import LOOKS, RECORDED
 from tests.builders.tables import assert_equal_warehouses, rows
 
 pytestmark = pytest.mark.slow
@@ -27,26 +27,26 @@ def group_of(row: dict[str, Any]) -> GroupKey:
     return row["cluster_id"], row["group_id"]
 
 
-def late_records(demo_warehouse: Path) -> set[tuple[int, int]]:
+def late_records(recorded_warehouse: Path) -> set[tuple[int, int]]:
     """Return the places in the log of up to two snapshots or tombstones of each group, chosen by lot."""
     random = Random(SEED)
-    places = [(group_of(row), row["offsets_partition"], row["position"]) for row in rows(demo_warehouse, "subscription_snapshots")]
-    tombstones = [row for row in rows(demo_warehouse, "group_records") if row["value"] is None]
+    places = [(group_of(row), row["offsets_partition"], row["position"]) for row in rows(recorded_warehouse, "subscription_snapshots")]
+    tombstones = [row for row in rows(recorded_warehouse, "group_records") if row["value"] is None]
     places += [(group_of(row), row["offsets_partition"], row["offset"]) for row in tombstones]
     of_groups = [list(of_group) for _, of_group in groupby(sorted(places), key=lambda place: place[0])]
     return {place[1:] for of_group in of_groups for place in random.sample(of_group, min(len(of_group), random.choice([0, 1, 1, 2])))}
 
 
 @pytest.fixture(scope="module")
-def late(demo_warehouse: Path) -> set[tuple[int, int]]:
-    return late_records(demo_warehouse)
+def late(recorded_warehouse: Path) -> set[tuple[int, int]]:
+    return late_records(recorded_warehouse)
 
 
 @pytest.fixture(scope="module")
 def warehouse(late: set[tuple[int, int]], make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse to which the late records came in a second run."""
     folder = tmp_path_factory.mktemp("late")
-    table = pq.read_table(DEMO / "consumer_offsets.parquet")
+    table = pq.read_table(RECORDED / "consumer_offsets.parquet")
     is_late = pa.array([place in late for place in zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)])
     (folder / "settings.yaml").write_text(yaml.safe_dump({"assign": {"checkpoint_generations": INTERVAL}}), encoding="utf-8")
     for name, chosen in (("most", pa.compute.invert(is_late)), ("late", is_late)):
@@ -78,8 +78,8 @@ def redone_after(snapshots: list[dict[str, Any]], late: set[tuple[int, int]]) ->
     return max((position for position in states if position < first_new), default=-1)
 
 
-def test_tables_are_those_of_sorted_arrival(warehouse: Path, demo_warehouse: Path) -> None:
-    assert_equal_warehouses(warehouse, demo_warehouse)
+def test_tables_are_those_of_sorted_arrival(warehouse: Path, recorded_warehouse: Path) -> None:
+    assert_equal_warehouses(warehouse, recorded_warehouse)
 
 
 def test_only_generations_after_the_checkpoint_are_computed_again(warehouse: Path, late: set[tuple[int, int]]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from schemas.staging import TARGETS
 from schemas.wire.keys import COMMITTED_COLUMN
-from tests.builders.captures import DEMO, LOOKS
+from tests.builders.captures import LOOKS, RECORDED
 from tests.builders.tables import OF_THE_RUN, assert_equal_warehouses, rows
 
 DUMPS = Path(__file__).resolve().parents[1] / "golden" / "dump_log"
@@ -28,7 +28,7 @@ Land = Callable[..., int]
 def raw(make_tables: Land, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorded log, read with ``read_committed``."""
     folder = tmp_path_factory.mktemp("raw")
-    records = pq.read_table(DEMO / "consumer_offsets.parquet")
+    records = pq.read_table(RECORDED / "consumer_offsets.parquet")
     pq.write_table(records.append_column(COMMITTED_COLUMN, pa.array([True] * len(records))), folder / "log.parquet")
     assert make_tables("land", "--warehouse", folder / "w", "--input", folder / "log.parquet", LOOKS, "--cluster-id", "c") == 0
     return folder / "w"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders.captures import DEMO, LOOKS
+from tests.builders.captures import LOOKS, RECORDED
 from tests.builders.printed_groups import COMMITS, GROUPS, printed, write
 from tests.builders.tables import assert_equal_warehouses, rows
 
@@ -30,13 +30,13 @@ def by_group(warehouse: Path, table: str, *columns: str) -> dict[str, list[tuple
     return found
 
 
-def test_each_group_has_the_snapshots_of_the_raw_log(whole: Path, demo_warehouse: Path) -> None:
+def test_each_group_has_the_snapshots_of_the_raw_log(whole: Path, recorded_warehouse: Path) -> None:
     """All of classic groups, but for the last two of each tool's own group, which it printed before they were written."""
     same = ("group_type", "generation", "state", "strategy", "leader_member_id", "joined_at", "members", "fingerprint")
     ours = by_group(whole, "subscription_snapshots", *same)
     raw = {
         group: [row for row in of_group if row[0] == '"classic"']
-        for group, of_group in by_group(demo_warehouse, "subscription_snapshots", *same).items()
+        for group, of_group in by_group(recorded_warehouse, "subscription_snapshots", *same).items()
     }
     assert sum(map(len, ours.values())) > 280
     for group in raw.keys() | ours.keys():
@@ -46,9 +46,9 @@ def test_each_group_has_the_snapshots_of_the_raw_log(whole: Path, demo_warehouse
     assert sum(lost.values()) == 4
 
 
-def test_each_group_has_the_commits_of_the_raw_log(whole: Path, demo_warehouse: Path) -> None:
+def test_each_group_has_the_commits_of_the_raw_log(whole: Path, recorded_warehouse: Path) -> None:
     same = ("topic", "partition", "committed_offset", "leader_epoch", "metadata", "committed_at", "topic_id", "is_deleted", "fingerprint")
-    ours, raw = (by_group(warehouse, "offset_snapshots", *same) for warehouse in (whole, demo_warehouse))
+    ours, raw = (by_group(warehouse, "offset_snapshots", *same) for warehouse in (whole, recorded_warehouse))
     assert sum(map(len, ours.values())) == 223
     assert ours == raw
 
@@ -64,12 +64,12 @@ def test_positions_count_from_nought_and_times_are_the_values(whole: Path) -> No
     assert all(row["timestamp"] is not None and row["offsets_partition"] is None for row in rows(whole, "group_records"))
 
 
-def test_a_group_deleted_and_made_again_has_two_lives(whole: Path, demo_warehouse: Path) -> None:
+def test_a_group_deleted_and_made_again_has_two_lives(whole: Path, recorded_warehouse: Path) -> None:
     lives = {
         group: len({row[0] for row in of_group}) for group, of_group in by_group(whole, "subscription_snapshots", "incarnation").items()
     }
-    classic = {row["group_id"] for row in rows(demo_warehouse, "subscription_snapshots") if row["group_type"] == "consumer"}
-    raw = by_group(demo_warehouse, "subscription_snapshots", "incarnation")
+    classic = {row["group_id"] for row in rows(recorded_warehouse, "subscription_snapshots") if row["group_type"] == "consumer"}
+    raw = by_group(recorded_warehouse, "subscription_snapshots", "incarnation")
     assert lives == {group: len({row[0] for row in raw[group]}) for group in lives if group not in classic} | {
         group: lives[group] for group in lives if group in classic
     }
@@ -175,16 +175,16 @@ def test_parts_in_contradiction_are_refused(make_tables, tmp_path: Path, capfd: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [("formatter", "raw"), ("raw", "formatter")])
-def test_raw_records_replace_printed_records(order: tuple[str, ...], make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_raw_records_replace_printed_records(order: tuple[str, ...], make_tables, recorded_warehouse: Path, tmp_path: Path) -> None:
     inputs = {
-        "raw": [DEMO / "consumer_offsets.parquet", LOOKS],
+        "raw": [RECORDED / "consumer_offsets.parquet", LOOKS],
         "formatter": [write(tmp_path, "g", printed(GROUPS)), write(tmp_path, "c", printed(COMMITS))],
     }
-    cluster = rows(demo_warehouse, "runs")[0] and rows(demo_warehouse, "topic_snapshots")[0]["cluster_id"]
+    cluster = rows(recorded_warehouse, "runs")[0] and rows(recorded_warehouse, "topic_snapshots")[0]["cluster_id"]
     warehouse = tmp_path / "warehouse"
     for name in order:
         assert make_tables("run", "--warehouse", warehouse, "--input", *inputs[name], "--cluster-id", cluster) == 0
-    assert_equal_warehouses(warehouse, demo_warehouse)
+    assert_equal_warehouses(warehouse, recorded_warehouse)
     runs = {run["run_sequence"]: dict(run["input_counts"]) for run in rows(warehouse, "runs")}
     if order == ("raw", "formatter"):
         assert runs[2]["formatter-json.duplicate"] + runs[2]["skipped"] == runs[2]["read"]

@@ -100,10 +100,10 @@ def test_described_commits_are_the_admin_clients(snapshots: Path, described: Pat
 
 
 @pytest.mark.slow
-def test_snapshot_of_a_stable_group_equals_the_last_generation_of_the_log(snapshots: Path, demo_warehouse: Path) -> None:
+def test_snapshot_of_a_stable_group_equals_the_last_generation_of_the_log(snapshots: Path, recorded_warehouse: Path) -> None:
     """A stable group holds what its last record before the look says; groups that convert or reconcile do not stand still."""
     log: dict[str, list[tuple[float, Held]]] = defaultdict(list)
-    for row in sorted(rows(demo_warehouse, "subscription_snapshots"), key=lambda row: row["position"]):
+    for row in sorted(rows(recorded_warehouse, "subscription_snapshots"), key=lambda row: row["position"]):
         held = {
             member["member_id"]: frozenset((entry["topic"], number) for entry in member["assigned"] for number in entry["partitions"])
             for member in row["members"]
@@ -128,10 +128,10 @@ def test_snapshot_of_a_stable_group_equals_the_last_generation_of_the_log(snapsh
 
 
 @pytest.mark.slow
-def test_committed_offsets_are_those_of_the_log(snapshots: Path, demo_warehouse: Path) -> None:
+def test_committed_offsets_are_those_of_the_log(snapshots: Path, recorded_warehouse: Path) -> None:
     """At each look, but for those of the one transaction that was aborted, which the log's records do not tell."""
     log: dict[tuple[str, str, int], list[tuple[float, int | None]]] = defaultdict(list)
-    for row in sorted(rows(demo_warehouse, "offset_snapshots"), key=lambda row: row["position"]):
+    for row in sorted(rows(recorded_warehouse, "offset_snapshots"), key=lambda row: row["position"]):
         log[row["group_id"], row["topic"], row["partition"]].append((row["observed_at"].timestamp() * 1000, row["committed_offset"]))
     compared, strange = 0, set()
     for row in rows(snapshots, "offset_snapshots"):

@@ -1,4 +1,4 @@
-"""The plan to move the groups of the demo to the consumer protocol, against verdicts that were read off the capture by hand."""
+"""The plan to move the groups of the recorded capture to the consumer protocol, against verdicts that were read off it by hand."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ BY_HAND: dict[str, tuple[str, int | None, str]] = {
 
 
 @pytest.fixture(scope="module")
-def plan(demo_warehouse: Path) -> dict[str, Any]:
+def plan(recorded_warehouse: Path) -> dict[str, Any]:
     """Return the plan as JSON."""
     with pytest.MonkeyPatch.context() as patch:
         printed: list[str] = []
         patch.setattr("builtins.print", lambda text, **_: printed.append(text))
-        assert console_main(["what-if", "--migrate", "--all", "--json", "--warehouse", str(demo_warehouse)]) == 0
+        assert console_main(["what-if", "--migrate", "--all", "--json", "--warehouse", str(recorded_warehouse)]) == 0
     (text,) = printed
     document: dict[str, Any] = json.loads(text)
     return document

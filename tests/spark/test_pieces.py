@@ -10,13 +10,13 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
-from tests.builders.captures import DEMO, LOOKS, piece
+from tests.builders.captures import LOOKS, RECORDED, piece
 from tests.builders.tables import assert_equal_warehouses, rows, versions
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["late", "in order", "overlapping"])
-def test_pieces_give_what_the_whole_gives(order: str, make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_pieces_give_what_the_whole_gives(order: str, make_tables, recorded_warehouse: Path, tmp_path: Path) -> None:
     """The second piece goes on from stored states, or, when it is the earlier one, plays its groups again."""
     halves = [piece(tmp_path, "a.parquet", 0, 5 if order == "overlapping" else 4), piece(tmp_path, "b.parquet", 4, 8)]
     if order == "late":
@@ -28,12 +28,12 @@ def test_pieces_give_what_the_whole_gives(order: str, make_tables, demo_warehous
     assert [run["status"] for run in runs] == ["published", "published"]
     if order == "overlapping":
         assert dict(runs[1]["input_counts"])["consumer-offsets.duplicate"] > 0
-    assert_equal_warehouses(warehouse, demo_warehouse)
+    assert_equal_warehouses(warehouse, recorded_warehouse)
 
 
 def shuffled_pieces(folder: Path, count: int, seed: int) -> list[Path]:
     """Write each record into one of so many pieces, and every tenth into another one too; in no order at all."""
-    table, random = pq.read_table(DEMO / "consumer_offsets.parquet"), Random(seed)
+    table, random = pq.read_table(RECORDED / "consumer_offsets.parquet"), Random(seed)
     members: list[list[int]] = [[] for _ in range(count)]
     for row in range(table.num_rows):
         for piece_number in random.sample(range(count), 2 if random.random() < 0.1 else 1):
@@ -47,7 +47,7 @@ def shuffled_pieces(folder: Path, count: int, seed: int) -> list[Path]:
 
 
 @pytest.mark.parametrize("at_once", [10, *[pytest.param(count, marks=pytest.mark.slow) for count in (5, 1)]])
-def test_twenty_shuffled_pieces_give_what_the_whole_gives(at_once: int, make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_twenty_shuffled_pieces_give_what_the_whole_gives(at_once: int, make_tables, recorded_warehouse: Path, tmp_path: Path) -> None:
     """Landed some at a time, assigned and audited in between and at the end."""
     pieces, warehouse = shuffled_pieces(tmp_path, 20, seed=20), tmp_path / "warehouse"
     for first in range(0, 20, at_once):
@@ -56,8 +56,8 @@ def test_twenty_shuffled_pieces_give_what_the_whole_gives(at_once: int, make_tab
         if first in (5, 10, 20 - at_once):
             assert make_tables("assign", "--warehouse", warehouse) == 0
             assert make_tables("audit", "--warehouse", warehouse) == 0
-    assert_equal_warehouses(warehouse, demo_warehouse)
-    [whole] = [dict(run["input_counts"]) for run in rows(demo_warehouse, "runs")]
+    assert_equal_warehouses(warehouse, recorded_warehouse)
+    [whole] = [dict(run["input_counts"]) for run in rows(recorded_warehouse, "runs")]
     counts = [dict(run["input_counts"]) for run in rows(warehouse, "runs") if run["command"] == "land"]
     assert sum(count["consumer-offsets.landed"] for count in counts) == whole["consumer-offsets.landed"]
     assert sum(count.get("consumer-offsets.duplicate", 0) for count in counts) > 80
@@ -73,9 +73,9 @@ def looks_between(folder: Path, name: str, first: int, end: int) -> Path:
 
 @pytest.mark.parametrize("order", ["looks last", "looks backwards"])
 @pytest.mark.slow
-def test_late_metadata_snapshots_give_equal_tables(order: str, make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_late_metadata_snapshots_give_equal_tables(order: str, make_tables, recorded_warehouse: Path, tmp_path: Path) -> None:
     """A look changes how the topics of generations around it are resolved, and those of all that were inferred without it."""
-    records = DEMO / "consumer_offsets.parquet"
+    records = RECORDED / "consumer_offsets.parquet"
     if order == "looks last":
         pieces = [(records,), (LOOKS,)]
     else:
@@ -83,22 +83,22 @@ def test_late_metadata_snapshots_give_equal_tables(order: str, make_tables, demo
     warehouse = tmp_path / "warehouse"
     for inputs in pieces:
         assert make_tables("run", "--warehouse", warehouse, "--input", *inputs) == 0
-    assert_equal_warehouses(warehouse, demo_warehouse)
+    assert_equal_warehouses(warehouse, recorded_warehouse)
 
 
 @pytest.mark.slow
-def test_stages_one_by_one_give_what_the_run_gives(evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_stages_one_by_one_give_what_the_run_gives(evenkeel, recorded_warehouse: Path, tmp_path: Path) -> None:
     warehouse = tmp_path / "warehouse"
     assert evenkeel("land", "--warehouse", warehouse) == 0
     assert evenkeel("assign", "--warehouse", warehouse) == 0
     assert evenkeel("audit", "--warehouse", warehouse) == 0
     assert evenkeel("report", "--warehouse", warehouse) == 0
     assert (warehouse / "report.html").stat().st_size > 10_000
-    assert_equal_warehouses(warehouse, demo_warehouse)
+    assert_equal_warehouses(warehouse, recorded_warehouse)
     before = versions(warehouse)
     assert evenkeel("assign", "--warehouse", warehouse) == 0
     assert evenkeel("audit", "--warehouse", warehouse) == 0
     assert {name for name, version in versions(warehouse).items() if version != before[name]} == {"runs"}
     assert evenkeel("assign", "--recompute", "--warehouse", warehouse) == 0
     assert evenkeel("audit", "--warehouse", warehouse) == 0
-    assert_equal_warehouses(warehouse, demo_warehouse)
+    assert_equal_warehouses(warehouse, recorded_warehouse)

@@ -29,7 +29,7 @@ def of_the_group(warehouse: Path, name: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def warehouse(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse of one group of the demo, computed with a second for each call."""
+    """A warehouse of one group of the recorded capture, computed with a second for each call."""
     folder = tmp_path_factory.mktemp("plug_ins")
     records = of_groups(folder, "one_group.parquet", GROUP)
     settings = {"strategies": ["range", *STATUSES], "assign": {"plugin_timeout_s": 1}}
@@ -71,7 +71,7 @@ def test_nonsense_is_in_the_audit_as_violations_and_has_a_finding(warehouse: Pat
         assert {text.split()[0] for text in violations} >= {"not_existing", "multiply_owned", "unassigned"}
 
 
-def test_plug_ins_change_no_other_rows(warehouse: Path, demo_warehouse: Path) -> None:
+def test_plug_ins_change_no_other_rows(warehouse: Path, recorded_warehouse: Path) -> None:
     for name in ("solutions", "assignments", "generation_audits", "movements"):
         ours, theirs = (
             sorted(
@@ -79,6 +79,6 @@ def test_plug_ins_change_no_other_rows(warehouse: Path, demo_warehouse: Path) ->
                 for row in of_the_group(folder, name)
                 if row["basis"] != "counterfactual" or row["strategy"] == "range"
             )
-            for folder in (warehouse, demo_warehouse)
+            for folder in (warehouse, recorded_warehouse)
         )
         assert ours and ours == theirs, name

@@ -359,44 +359,44 @@ def test_data_is_read_until_the_newest_commit_or_metadata_snapshot_of_each_clust
 
 
 @pytest.fixture(scope="module")
-def observed(demo_warehouse: Path) -> list[dict[str, Any]]:
-    return [row for row in rows(demo_warehouse, "generation_audits") if row["basis"] == "observed"]
+def observed(recorded_warehouse: Path) -> list[dict[str, Any]]:
+    return [row for row in rows(recorded_warehouse, "generation_audits") if row["basis"] == "observed"]
 
 
 @pytest.fixture(scope="module")
-def demo_rows(spark: SparkSession, demo_warehouse: Path) -> ReportRows:
-    warehouse = Warehouse(spark, str(demo_warehouse))
+def recorded_rows(spark: SparkSession, recorded_warehouse: Path) -> ReportRows:
+    warehouse = Warehouse(spark, str(recorded_warehouse))
     warehouse.read_published()
     return collect_rows(warehouse, ReportSettings())
 
 
 def test_the_summary_says_what_the_tables_say(
-    evenkeel, demo_warehouse: Path, tmp_path: Path, capsys, observed: list[dict[str, Any]]
+    evenkeel, recorded_warehouse: Path, tmp_path: Path, capsys, observed: list[dict[str, Any]]
 ) -> None:
     page = tmp_path / "again.html"
-    assert evenkeel("report", "--warehouse", demo_warehouse, "--output", page, "--as-of", "2026-11-22T00:00:00Z", "--json") == 0
+    assert evenkeel("report", "--warehouse", recorded_warehouse, "--output", page, "--as-of", "2026-11-22T00:00:00Z", "--json") == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["report"] == page.as_uri()
     avoidable = [row["avoidable_movement_count"] for row in observed if row["avoidable_movement_count"] is not None]
     groups = {row["group_id"] for row in observed}
-    committing = {row["group_id"] for row in rows(demo_warehouse, "offset_snapshots")} - groups
+    committing = {row["group_id"] for row in rows(recorded_warehouse, "offset_snapshots")} - groups
     totals = facts["totals"]
     assert committing and (totals["groups"], totals["rebalances"]) == (len(groups | committing), len(observed))
     assert totals["avoidable_movements"] == sum(avoidable)
     needing = [line["group_id"] for line in facts["needs"]]
     words = shlex.split(facts["next_command"])
-    assert words == ["evenkeel", *(["explain", needing[0]] if needing else ["show"]), "--warehouse", str(demo_warehouse)]
+    assert words == ["evenkeel", *(["explain", needing[0]] if needing else ["show"]), "--warehouse", str(recorded_warehouse)]
 
 
-def test_groups_are_ranked_from_the_worst_on(demo_warehouse: Path, demo_rows: ReportRows, observed: list[dict[str, Any]]) -> None:
-    findings = rows(demo_warehouse, "findings")
+def test_groups_are_ranked_from_the_worst_on(recorded_warehouse: Path, recorded_rows: ReportRows, observed: list[dict[str, Any]]) -> None:
+    findings = rows(recorded_warehouse, "findings")
     ranking = sorted({row["group_id"] for row in observed}, key=lambda group: worst_first(_by_hand(group, observed, findings)))
-    assert [row["group_id"] for row in demo_rows.ranked[:10]] == ranking[:10]
+    assert [row["group_id"] for row in recorded_rows.ranked[:10]] == ranking[:10]
 
 
-def test_show_lists_the_groups_in_the_order_of_the_page(demo_warehouse: Path, demo_rows: ReportRows) -> None:
-    on_page = [row["group_id"] for row in demo_rows.ranked if row["generation_count"]]
-    assert [one.key.group_id for one in order_groups(read_fleet(open_published(str(demo_warehouse))))] == on_page
+def test_show_lists_the_groups_in_the_order_of_the_page(recorded_warehouse: Path, recorded_rows: ReportRows) -> None:
+    on_page = [row["group_id"] for row in recorded_rows.ranked if row["generation_count"]]
+    assert [one.key.group_id for one in order_groups(read_fleet(open_published(str(recorded_warehouse))))] == on_page
 
 
 def _by_hand(group: str, observed: list[dict[str, Any]], findings: list[dict[str, Any]]) -> dict[str, Any]:
@@ -420,20 +420,20 @@ def _by_hand(group: str, observed: list[dict[str, Any]], findings: list[dict[str
     return figures | {name: total(name) for name in ("movement_count", "avoidable_movement_count")}
 
 
-def test_the_same_tables_give_the_same_bytes(evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_the_same_tables_give_the_same_bytes(evenkeel, recorded_warehouse: Path, tmp_path: Path) -> None:
     pages = [tmp_path / "one.html", tmp_path / "deep" / "two.html"]
     for page in pages:
-        assert evenkeel("report", "--warehouse", demo_warehouse, "--output", page, "--as-of", "2026-11-22T00:00:00Z") == 0
+        assert evenkeel("report", "--warehouse", recorded_warehouse, "--output", page, "--as-of", "2026-11-22T00:00:00Z") == 0
     assert pages[0].read_bytes() == pages[1].read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "one.html"]
 
 
-def test_predictions_are_those_of_what_if(spark: SparkSession, demo_warehouse: Path, demo_rows: ReportRows) -> None:
+def test_predictions_are_those_of_what_if(spark: SparkSession, recorded_warehouse: Path, recorded_rows: ReportRows) -> None:
     """Of all groups, and of the newest generations alone; each is predicted from those before it all the same."""
-    warehouse = Warehouse(spark, str(demo_warehouse))
+    warehouse = Warehouse(spark, str(recorded_warehouse))
     warehouse.read_published()
-    predicted = demo_rows.predicted
-    tables = open_published(str(demo_warehouse))
+    predicted = recorded_rows.predicted
+    tables = open_published(str(recorded_warehouse))
     everything = list(read_generations(tables, find_groups(tables, (), every_group=True)))
     expected = judge_predictions(everything)
     assert predicted is not None and expected.differences.count > 0
@@ -451,7 +451,7 @@ def test_predictions_are_those_of_what_if(spark: SparkSession, demo_warehouse: P
 
 
 def test_every_other_group_gets_a_page_and_programs_get_files(
-    evenkeel, demo_warehouse: Path, tmp_path: Path, observed: list[dict[str, Any]]
+    evenkeel, recorded_warehouse: Path, tmp_path: Path, observed: list[dict[str, Any]]
 ) -> None:
     (tmp_path / "few.yaml").write_text("report: {worst_groups: 2}\n")
     page, pages, files = tmp_path / "report.html", tmp_path / "one by one", tmp_path / "files"
@@ -467,7 +467,7 @@ def test_every_other_group_gets_a_page_and_programs_get_files(
         "--export-dir",
         files,
     )
-    assert evenkeel("report", "--warehouse", demo_warehouse, *flags, "--as-of", "2026-11-22T00:00:00Z") == 0
+    assert evenkeel("report", "--warehouse", recorded_warehouse, *flags, "--as-of", "2026-11-22T00:00:00Z") == 0
 
     groups = {(row["cluster_id"], row["group_id"]) for row in observed}
     html = page.read_text(encoding="utf-8")
@@ -486,10 +486,10 @@ def test_every_other_group_gets_a_page_and_programs_get_files(
         "evenkeel.prom",
     }
     for spec in (FINDINGS, GENERATION_AUDITS):
-        stored = {tuple(row[name] for name in spec.key if name != "observed_at") for row in rows(demo_warehouse, spec.name)}
+        stored = {tuple(row[name] for name in spec.key if name != "observed_at") for row in rows(recorded_warehouse, spec.name)}
         exported = json.loads((files / f"{spec.name}.json").read_text())
         assert {tuple(row[name] for name in spec.key if name != "observed_at") for row in exported} == stored
-        assert len(exported) == len(rows(demo_warehouse, spec.name))
+        assert len(exported) == len(rows(recorded_warehouse, spec.name))
         with (files / f"{spec.name}.csv").open(encoding="utf-8", newline="") as file:
             lines = list(csv.DictReader(file))
         assert [line["position"] for line in lines] == [str(row["position"]) for row in exported]
@@ -499,7 +499,7 @@ def test_every_other_group_gets_a_page_and_programs_get_files(
     lags = json.loads((files / "current_lag.json").read_text())
     assert [list(row) for row in lags] == [sorted(CURRENT_LAG.schema.names)] * len(lags)
     found = {tuple(row[name] for name in CURRENT_LAG.key): tuple(row[name] for name in LAG_FIGURES) for row in lags}
-    assert found == current_lags(demo_warehouse) and len(found) == len(lags)
+    assert found == current_lags(recorded_warehouse) and len(found) == len(lags)
     members = re.findall(r"^evenkeel_group_members\{", (files / "evenkeel.prom").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(members) == len(groups)
 
@@ -534,7 +534,7 @@ def current_lags(warehouse: Path) -> dict[tuple[Any, ...], tuple[int | None, ...
     return found
 
 
-def test_output_that_cannot_be_written_is_named_in_one_line(evenkeel, demo_warehouse: Path, tmp_path: Path, capsys) -> None:
+def test_output_that_cannot_be_written_is_named_in_one_line(evenkeel, recorded_warehouse: Path, tmp_path: Path, capsys) -> None:
     (tmp_path / "file").write_text("")
-    assert evenkeel("report", "--warehouse", demo_warehouse, "--output", tmp_path / "file" / "report.html") == 1
+    assert evenkeel("report", "--warehouse", recorded_warehouse, "--output", tmp_path / "file" / "report.html") == 1
     assert f"evenkeel: report: cannot write {tmp_path / 'file' / 'report.html'}: " in capsys.readouterr().err

@@ -17,7 +17,7 @@ from jobs.audit import resume_offsets as resumption
 from jobs.audit.new_commits import NewCommits, _late_commits, _late_looks, affected_rows, complete_groups
 from jobs.audit.resume_offsets import RESUME_COLUMNS
 from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
-from tests.builders.captures import DEMO, LOOKS
+from tests.builders.captures import LOOKS, RECORDED
 from tests.builders.frames import frame, moment, unstaged
 from tests.builders.tables import rows
 from tests.oracles import resume_oracle
@@ -254,12 +254,12 @@ def test_late_commits_and_metadata_select_every_movement_that_they_change(
     assert len(asked) < len(movements) * 0.8
 
 
-def test_every_movement_of_the_capture_resumes_as_the_oracle_says(demo_warehouse: Path) -> None:
-    commits, looks = (rows(demo_warehouse, name) for name in ("offset_snapshots", "topic_snapshots"))
-    movements = rows(demo_warehouse, "movements")
-    log = pq.read_table(DEMO / "consumer_offsets.parquet", columns=["partition", "offset"]).to_pylist()
+def test_every_movement_of_the_capture_resumes_as_the_oracle_says(recorded_warehouse: Path) -> None:
+    commits, looks = (rows(recorded_warehouse, name) for name in ("offset_snapshots", "topic_snapshots"))
+    movements = rows(recorded_warehouse, "movements")
+    log = pq.read_table(RECORDED / "consumer_offsets.parquet", columns=["partition", "offset"]).to_pylist()
     begun = {row["partition"] for row in log if row["offset"] == 0}
-    complete = {row["group_id"] for row in rows(demo_warehouse, "subscription_snapshots") if row["offsets_partition"] in begun}
+    complete = {row["group_id"] for row in rows(recorded_warehouse, "subscription_snapshots") if row["offsets_partition"] in begun}
     different = []
     for row in movements:
         of_partition = [other for other in commits if all(other[name] == row[name] for name in ("cluster_id", *list(PARTITION)[1:]))]
@@ -273,9 +273,9 @@ def test_every_movement_of_the_capture_resumes_as_the_oracle_says(demo_warehouse
 
 
 @pytest.mark.slow
-def test_the_first_record_may_come_last(make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_the_first_record_may_come_last(make_tables, recorded_warehouse: Path, tmp_path: Path) -> None:
     """A capture without the first record of a partition, and then that record: the same movements, told of late."""
-    log = pq.read_table(DEMO / "consumer_offsets.parquet")
+    log = pq.read_table(RECORDED / "consumer_offsets.parquet")
     is_first = pc.equal(log["offset"], 0)
     for name, part in (("rest", log.filter(pc.invert(is_first))), ("first", log.filter(is_first))):
         (tmp_path / name).mkdir()
@@ -287,5 +287,5 @@ def test_the_first_record_may_come_last(make_tables, demo_warehouse: Path, tmp_p
         assert make_tables("audit", "--warehouse", warehouse) == 0
         seen.append(Counter(row["resume_outcome"] for row in rows(warehouse, "movements")))
     assert seen[0]["unknown"] > 0
-    assert seen[1] == Counter(row["resume_outcome"] for row in rows(demo_warehouse, "movements"))
+    assert seen[1] == Counter(row["resume_outcome"] for row in rows(recorded_warehouse, "movements"))
     assert seen[1]["unknown"] < seen[0]["unknown"]

@@ -45,10 +45,10 @@ DISPUTED = {
 
 
 @pytest.fixture(scope="module")
-def audits(demo_warehouse: Path) -> dict[str, list[Row]]:
+def audits(recorded_warehouse: Path) -> dict[str, list[Row]]:
     """Each group's observed rows in order, without the groups of the tools that read the log, of which nothing was written down."""
     of_group: dict[str, list[Row]] = defaultdict(list)
-    for row in sorted(rows(demo_warehouse, "generation_audits"), key=lambda row: row["position"]):
+    for row in sorted(rows(recorded_warehouse, "generation_audits"), key=lambda row: row["position"]):
         if row["basis"] == "observed" and not row["group_id"].startswith("console-consumer-"):
             of_group[row["group_id"]].append(row)
     return of_group
@@ -101,17 +101,17 @@ def _number(audits: dict[str, list[Row]], claim: tuple[str, int, str]) -> int:
     return audits[claim[0]][claim[1]]["generation"]
 
 
-def test_all_rows_of_a_generation_have_the_same_triggers(demo_warehouse: Path) -> None:
+def test_all_rows_of_a_generation_have_the_same_triggers(recorded_warehouse: Path) -> None:
     by_snapshot: dict[tuple[str, int], set[tuple[str, ...] | None]] = defaultdict(set)
-    for row in rows(demo_warehouse, "generation_audits"):
+    for row in rows(recorded_warehouse, "generation_audits"):
         by_snapshot[row["group_id"], row["position"]].add(row["triggers"] and tuple(row["triggers"]))
     assert [key for key, triggers in by_snapshot.items() if len(triggers) != 1 or None in triggers] == []
 
 
-def test_a_consumer_that_stalls_again_and_again_is_not_called_restarted(demo_warehouse: Path) -> None:
+def test_a_consumer_that_stalls_again_and_again_is_not_called_restarted(recorded_warehouse: Path) -> None:
     """The recorder stalled it six times, past max.poll.interval.ms; its process ran all the while."""
     stalls = sum(line.get("action") == "stall" and line["group"] == "mart-flap" for line in read("capture_timeline.jsonl.gz"))
-    found = [row for row in rows(demo_warehouse, "findings") if (row["group_id"], row["rule_id"]) == ("mart-flap", "restart_loop")]
+    found = [row for row in rows(recorded_warehouse, "findings") if (row["group_id"], row["rule_id"]) == ("mart-flap", "restart_loop")]
     evidence = [dict(row["evidence"]) for row in sorted(found, key=lambda row: row["position"])]
     assert [(one["restart_count"], one["same_process_count"]) for one in evidence] == [(str(n), str(n)) for n in range(3, stalls + 1)]
 

@@ -204,17 +204,17 @@ def rates(partition: tuple[str, int], at: Any, looks: list[Row]) -> Fraction | N
     return Fraction((ends[1] - ends[0]) * 10**9 // milliseconds)  # in whole millionths of a record
 
 
-def test_every_generation_of_the_capture_is_weighed_as_the_oracle_says(demo_warehouse: Path) -> None:
+def test_every_generation_of_the_capture_is_weighed_as_the_oracle_says(recorded_warehouse: Path) -> None:
     commits_of, looks_of, held_in = defaultdict(list), defaultdict(list), defaultdict(list)
-    for row in rows(demo_warehouse, "offset_snapshots"):
+    for row in rows(recorded_warehouse, "offset_snapshots"):
         commits_of[row["group_id"], row["topic"], row["partition"]].append(row)
-    for row in rows(demo_warehouse, "topic_snapshots"):
+    for row in rows(recorded_warehouse, "topic_snapshots"):
         looks_of[row["topic"]].append(row)
-    for row in rows(demo_warehouse, "assignments"):
+    for row in rows(recorded_warehouse, "assignments"):
         if row["basis"] == "observed":
             held_in[row["group_id"], row["position"]].append(row)
     different, known = [], Counter()
-    for audit in rows(demo_warehouse, "generation_audits"):
+    for audit in rows(recorded_warehouse, "generation_audits"):
         shares: dict[str, Counter[str]] = {name: Counter() for name in CARRIED.values()}
         latest = audit["observed_at"]
         for row in held_in[audit["group_id"], audit["position"]] if audit["basis"] == "observed" else ():

@@ -93,7 +93,7 @@ def test_printed_records_encode_to_the_records_of_the_log(name: str, kind: int, 
         key = encode_key(record["key"]["type"], record["key"]["data"])
         value = record["value"] and encode_value(kind, record["value"]["version"], record["value"]["data"])
         ours[decode_key(key).group_id].append((key, value))
-    for row in sorted(pq.read_table(ROOT / "conf/demo/consumer_offsets.parquet").to_pylist(), key=lambda row: row["offset"]):
+    for row in sorted(pq.read_table(ROOT / "tests/golden/capture/consumer_offsets.parquet").to_pylist(), key=lambda row: row["offset"]):
         key = decode_key(row["key"])
         if key.record_type == kind:
             logged[key.group_id].append((row["key"], row["value"]))

@@ -429,13 +429,13 @@ def test_members_are_in_the_order_of_kafkas_own_table(vector: dict[str, list[str
 
 
 def recorded() -> dict[str, list[dict[str, Any]]]:
-    """Return the snapshots of each KIP-848 group of the demo capture."""
+    """Return the snapshots of each KIP-848 group of the recorded capture."""
     names = {}
-    with gzip.open(ROOT / "conf/demo/cluster_metadata.jsonl.gz", "rt", encoding="utf-8") as looks:
+    with gzip.open(ROOT / "tests/golden/capture/cluster_metadata.jsonl.gz", "rt", encoding="utf-8") as looks:
         for look in map(json.loads, looks):
             names.update((topic["topic_id"], topic["topic"]) for topic in look["topics"])
     by_group: dict[str, list[Record]] = defaultdict(list)
-    for row in pq.read_table(ROOT / "conf/demo/consumer_offsets.parquet").to_pylist():
+    for row in pq.read_table(ROOT / "tests/golden/capture/consumer_offsets.parquet").to_pylist():
         key = decode_key(row["key"])
         if key.record_type in RECORD_TYPES:
             at_ms = round(row["timestamp"].timestamp() * 1000)

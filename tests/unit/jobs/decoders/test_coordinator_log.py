@@ -510,9 +510,9 @@ def heads() -> list[tuple[str, bytes]]:
     texts = [(path.name, path.read_bytes()) for path in (GOLDEN / "texts").iterdir()]
     described = [json.loads(line) for line in gzip.decompress((GOLDEN / "describe" / "recorded.jsonl.gz").read_bytes()).splitlines()[:3]]
     texts += [(name, text.encode()) for record in described for name, text in record["texts"].items()]
-    demo = [("cluster_metadata", gzip.decompress((ROOT / "conf/demo/cluster_metadata.jsonl.gz").read_bytes()))]
-    demo += [(name, gzip.decompress((GOLDEN / name).read_bytes())) for name in ("capture_group_metadata_formatter.jsonl.gz",)]
-    return [(name, content[:HEAD_BYTES]) for name, content in (*dumps, *texts, *demo)]
+    others = [("cluster_metadata", gzip.decompress((ROOT / "tests/golden/capture/cluster_metadata.jsonl.gz").read_bytes()))]
+    others += [(name, gzip.decompress((GOLDEN / name).read_bytes())) for name in ("capture_group_metadata_formatter.jsonl.gz",)]
+    return [(name, content[:HEAD_BYTES]) for name, content in (*dumps, *texts, *others)]
 
 
 @pytest.mark.parametrize(("name", "head"), heads(), ids=lambda value: value if isinstance(value, str) else "")

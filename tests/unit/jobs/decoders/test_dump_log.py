@@ -48,7 +48,7 @@ def dump(release: str) -> list[Row]:
 @pytest.fixture(scope="module")
 def raw() -> dict[str, Row]:
     """Return by place what the records of the recorded cluster are decoded to."""
-    records = pq.read_table(ROOT / "conf/demo/consumer_offsets.parquet").to_pylist()
+    records = pq.read_table(ROOT / "tests/golden/capture/consumer_offsets.parquet").to_pylist()
     rows = [
         decode_record(row["key"], row["value"], row["partition"], row["offset"], round(row["timestamp"].timestamp() * 1000), True)
         for row in records

@@ -25,7 +25,7 @@ def kinds_of_members() -> dict[str, str]:
 def test_client_of_every_recorded_leader_is_recognised() -> None:
     kinds = kinds_of_members()
     clients: Counter[tuple[str, str | None]] = Counter()
-    for record in pyarrow.parquet.read_table(ROOT / "conf" / "demo" / "consumer_offsets.parquet").to_pylist():
+    for record in pyarrow.parquet.read_table(ROOT / "tests" / "golden" / "capture" / "consumer_offsets.parquet").to_pylist():
         row = consumer_offsets.decode_record(record["key"], record["value"], record["partition"], record["offset"], 0)
         snapshot = row.get("snapshot")
         if snapshot is not None and snapshot["leader_member_id"] in kinds:

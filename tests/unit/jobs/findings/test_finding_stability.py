@@ -65,6 +65,38 @@ def test_epochs_that_share_a_target_are_one_rebalance_and_those_without_a_record
     assert numbers_found(Rule.REBALANCE_STORM, *history(1)) == []  # one of the three has no record: what happened there is not known
 
 
+def with_hand_overs(history: Sequence[Stored]) -> list[Stored]:
+    """Return a history in which a follow-up finishes each generation: it has the same members, and nothing else has happened since."""
+    doubled = []
+    for one in history:
+        number, evidence = one.generation.generation, one.generation.evidence
+        again = replace(evidence, observed_at_ms=evidence.observed_at_ms + 1_000, generation=2 * number, is_follow_up=True)
+        follow_up = replace(one.generation, generation=2 * number, is_follow_up=True, evidence=again)
+        first = replace(one.generation, generation=2 * number - 1, evidence=replace(evidence, generation=2 * number - 1))
+        doubled += [replace(one, generation=first), replace(one, generation=follow_up, recurrences=None)]
+    return doubled
+
+
+def test_a_storm_and_a_loop_hold_in_the_hand_over_that_finishes_their_last_rebalance() -> None:
+    """It is the newest generation of a cooperative group almost always, and the one that says what holds now."""
+    storm = with_hand_overs(comings_and_goings(11))
+    assert numbers_found(Rule.REBALANCE_STORM, *storm) == [20, 21, 22, 23]
+    assert last(Rule.REBALANCE_STORM, *storm) == last(Rule.REBALANCE_STORM, *storm[:-1])
+    loop = with_hand_overs(bouncing(3))
+    assert numbers_found(Rule.RESTART_LOOP, *loop) == [12, 13]
+    assert numbers_found(Rule.RESTART_LOOP, *loop, stored(15, {"a": "t0 t1"}, minute=6.5)) == [12, 13]
+    assert last(Rule.RESTART_LOOP, *loop) == last(Rule.RESTART_LOOP, *loop[:-1])
+
+
+def test_what_recurs_over_hours_holds_in_the_hand_over_too() -> None:
+    recurring = Recurrences((), Storm(24, 3_600_000, 150_000, None)).encoded()
+    rebalance, hand_over = with_hand_overs([stored(2, {"a": "t0", "b": "t1"}, minute=1)])
+    history = [stored(2, {"a": "t0", "b": "t1"}), replace(rebalance, recurrences=recurring), hand_over]
+    assert numbers_found(Rule.REBALANCE_STORM, *history) == [1, 2]
+    later = stored(5, {"a": "t0", "b": "t1"}, minute=2)
+    assert last(Rule.REBALANCE_STORM, *history, later) is None
+
+
 def members(count: int) -> dict[str, str]:
     return {f"m{number}": "" for number in range(count)}
 

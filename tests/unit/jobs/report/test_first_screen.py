@@ -179,10 +179,24 @@ def test_totals_are_four_in_words() -> None:
     screen = screen_of(ReportRows(**of_groups(group_row("a", member_count=1), group_row("b", member_count=0)), tallies=tallies))
     assert [f"{figure.text} {words}" for figure, words in screen.totals] == [
         "2 groups",
-        "1 member when last seen",
+        "1 member in 1 group when last seen",
         "3 rebalances seen",
         "5 partitions moved without need",
     ]
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ((4, 0, 3, None), "7 members in 2 groups when last seen"),
+        ((4, 3), "7 members when last seen"),
+        ((0, 0), "0 members when last seen"),
+    ],
+)
+def test_total_of_members_names_their_groups_unless_all_have_some(members: Sequence[int | None], words: str) -> None:
+    groups = [group_row(f"g{number}", member_count=count) for number, count in enumerate(members)]
+    figure, text = screen_of(ReportRows(ranked=Ranking(groups))).totals[1]
+    assert f"{figure.text} {text}" == words
 
 
 @pytest.mark.parametrize(

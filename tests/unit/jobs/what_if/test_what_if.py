@@ -51,6 +51,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         generation("wide", 10, by_range(), {"t": 8, "u": 8}),
         generation("app", 10, split(3, 3), ORDERS, strategy="stream"),
         generation("gone", 10, [], {}),
+        generation("still", 10, [member("a-1", ["s"], {"s": [0, 1]})], {"s": 2}),
+        *(metadata("s", seconds, [7, 7]) for seconds in (5, 20)),
         *(metadata(topic, seconds, [end] * 3) for topic in "tu" for seconds, end in ((5, 0), (20, 150))),
         *(metadata("orders", seconds, [end, 0, 0, 0, 0, 0]) for seconds, end in ((5, 0), (20, 150))),
         commit("eager", "orders", 0, 12, 50),
@@ -132,6 +134,11 @@ def test_loads_are_by_lag_and_rate_where_they_are_known(ask: Any):
     assert "note: orders-0 alone brings 100% of the records: one member reads it" in out
     assert "note: orders-0 alone has 100% of the lag" in out
     assert "alone" not in ask("uneven")[1]
+
+
+def test_a_group_without_lag_and_rate_has_no_line_on_them(ask: Any):
+    out = ask("still")[1]
+    assert rows(out)["now"] == ["1", "2", "1.00", "-", "-", "-"] and "Lag and rate" not in out
 
 
 @pytest.mark.parametrize(("group", "releases"), [("eager", ["3.7.0", "4.4.0"]), ("broker", ["4.4.0", "4.0.0"])])
@@ -263,7 +270,7 @@ def test_mistakes_of_a_file_are_one_line(ask: Any, tmp_path: Path, text: str, me
         ("", "found no group, expected names, patterns or --all"),
         ("pair --all", "--all excludes names of groups"),
         ("pare", "group 'pare': not among the groups of the warehouse, the nearest names are 'pair'"),
-        ("zz*", "groups 'zz*': the pattern matches none of the 11 groups of the warehouse"),
+        ("zz*", "groups 'zz*': the pattern matches none of the 12 groups of the warehouse"),
         ("gone", "group 'gone' of cluster 'c': found no settled generation with members"),
         ("pair --cluster-id d", "cluster 'd': found no group of it"),
         ("app", "group 'app': Kafka Streams deals out tasks"),
@@ -285,7 +292,7 @@ def test_what_cannot_be_answered_is_one_line_and_exit_code_2(ask: Any, words: st
 
 def test_groups_that_cannot_be_played_are_lines_among_others(ask: Any):
     code, out, err = ask("--all", "--strategies", "sticky")
-    assert (code, err, out.count("\nnow ")) == (0, "", 9)
+    assert (code, err, out.count("\nnow ")) == (0, "", 10)
     assert out.endswith(
         "\nnot played: group 'app': Kafka Streams deals out tasks, found strategy 'stream', expected an assignor of partitions\n"
     )

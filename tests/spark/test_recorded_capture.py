@@ -13,6 +13,7 @@ import pytest
 
 from schemas.tables import TABLES
 from schemas.wire import decode_assignment, decode_subscription
+from tests.builders.captures import RECORDED
 from tests.builders.tables import rows, unpacked_assignments, versions
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -32,18 +33,18 @@ def recorded() -> dict[str, dict]:
 
 
 @pytest.fixture(scope="module")
-def snapshots(demo_warehouse: Path) -> list[dict]:
-    return rows(demo_warehouse, "subscription_snapshots")
+def snapshots(recorded_warehouse: Path) -> list[dict]:
+    return rows(recorded_warehouse, "subscription_snapshots")
 
 
-def test_every_table_can_be_read_without_spark(demo_warehouse: Path) -> None:
+def test_every_table_can_be_read_without_spark(recorded_warehouse: Path) -> None:
     declared = {name: set(spec.stored_schema.names) for name, spec in TABLES.items()}
-    found = {name: rows(demo_warehouse, name) for name in TABLES}
+    found = {name: rows(recorded_warehouse, name) for name in TABLES}
     assert {name: set(of_table[0]) if of_table else declared[name] for name, of_table in found.items()} == declared
 
 
-def test_input_counts_balance_and_equal_the_recorders(demo_warehouse: Path) -> None:
-    (run,) = rows(demo_warehouse, "runs")
+def test_input_counts_balance_and_equal_the_recorders(recorded_warehouse: Path) -> None:
+    (run,) = rows(recorded_warehouse, "runs")
     counts = dict(run["input_counts"])
     assert run["status"] == "published"
     assert counts["read"] == counts["landed"] + counts["duplicate"] + counts["skipped"] + counts["quarantined"]
@@ -86,10 +87,10 @@ def test_generations_and_members_of_each_group_are_the_recorders(snapshots: list
     assert found["cache-connect"] == (0, 0)
 
 
-def test_a_group_of_another_protocol_type_is_left_out_of_audits(demo_warehouse: Path) -> None:
+def test_a_group_of_another_protocol_type_is_left_out_of_audits(recorded_warehouse: Path) -> None:
     """cache-connect wrote one empty consumer-less snapshot like every group, then two values of type connect."""
-    assert [row["group_id"] for row in rows(demo_warehouse, "subscription_snapshots")].count("cache-connect") == 1
-    assert "cache-connect" not in {row["group_id"] for row in rows(demo_warehouse, "generation_audits")}
+    assert [row["group_id"] for row in rows(recorded_warehouse, "subscription_snapshots")].count("cache-connect") == 1
+    assert "cache-connect" not in {row["group_id"] for row in rows(recorded_warehouse, "generation_audits")}
 
 
 def test_snapshots_are_what_kafkas_formatter_prints(snapshots: list[dict]) -> None:
@@ -144,8 +145,8 @@ def _entries(entries: list[dict]) -> list[list]:
     return [[entry["topic"], entry["partitions"]] for entry in entries]
 
 
-def test_commits_are_what_kafkas_formatter_prints(demo_warehouse: Path) -> None:
-    commits = rows(demo_warehouse, "offset_snapshots")
+def test_commits_are_what_kafkas_formatter_prints(recorded_warehouse: Path) -> None:
+    commits = rows(recorded_warehouse, "offset_snapshots")
     ours = Counter(
         (row["group_id"], row["topic"], row["partition"], row["committed_offset"], row["topic_id"], row["metadata"], row["is_deleted"])
         for row in commits
@@ -160,7 +161,7 @@ def test_commits_are_what_kafkas_formatter_prints(demo_warehouse: Path) -> None:
     assert ours == theirs
 
 
-def test_java_leaders_are_reproduced_exactly(demo_warehouse: Path, snapshots: list[dict], recorded: dict[str, dict]) -> None:
+def test_java_leaders_are_reproduced_exactly(recorded_warehouse: Path, snapshots: list[dict], recorded: dict[str, dict]) -> None:
     """125 values with a Java leader: 122 solved and exact, 2 static rewrites carried, 1 written by the coordinator."""
     java_led = set()
     for row in snapshots:
@@ -170,22 +171,22 @@ def test_java_leaders_are_reproduced_exactly(demo_warehouse: Path, snapshots: li
             java_led.add((row["group_id"], row["position"]))
     found = Counter(
         (row["status"], row["conformance"])
-        for row in rows(demo_warehouse, "solutions")
+        for row in rows(recorded_warehouse, "solutions")
         if row["basis"] == "recomputed" and (row["group_id"], row["position"]) in java_led
     )
     assert found == {("solved", "exact"): 122, ("carried", "exact"): 2, ("solved", "not_comparable"): 1}
 
 
-def test_exact_means_the_same_partitions_in_the_same_order(demo_warehouse: Path) -> None:
+def test_exact_means_the_same_partitions_in_the_same_order(recorded_warehouse: Path) -> None:
     """Conformance, recomputed from the stored assignments themselves."""
     held: dict[tuple, dict] = {}
-    for row in unpacked_assignments(demo_warehouse):
+    for row in unpacked_assignments(recorded_warehouse):
         if row["basis"] in ("observed", "recomputed"):
             key = (row["group_id"], row["position"], row["member_id"])
             held.setdefault(key, {})[row["basis"]] = {entry["topic"]: entry["partitions"] for entry in row["partitions"]}
     exact = {
         (row["group_id"], row["position"])
-        for row in rows(demo_warehouse, "solutions")
+        for row in rows(recorded_warehouse, "solutions")
         if row["basis"] == "recomputed" and row["conformance"] == "exact"
     }
     compared = {key: sides for key, sides in held.items() if key[:2] in exact}
@@ -193,12 +194,12 @@ def test_exact_means_the_same_partitions_in_the_same_order(demo_warehouse: Path)
     assert [key for key, sides in compared.items() if sides["observed"] != sides["recomputed"]] == []
 
 
-def test_consumer_protocol_groups_are_reproduced_exactly(demo_warehouse: Path, snapshots: list[dict]) -> None:
+def test_consumer_protocol_groups_are_reproduced_exactly(recorded_warehouse: Path, snapshots: list[dict]) -> None:
     """All 32 targets, but for the one that the coordinator copied from the classic group it turned over."""
     keys = {(row["group_id"], row["position"]) for row in snapshots if row["group_type"] == "consumer" and row["members"]}
     found = Counter(
         (row["strategy"], row["status"], row["conformance"])
-        for row in rows(demo_warehouse, "solutions")
+        for row in rows(recorded_warehouse, "solutions")
         if row["basis"] == "recomputed" and (row["group_id"], row["position"]) in keys
     )
     assert found == {
@@ -209,31 +210,33 @@ def test_consumer_protocol_groups_are_reproduced_exactly(demo_warehouse: Path, s
     }
 
 
-def test_a_group_that_changed_its_protocol_twice_has_one_history(demo_warehouse: Path, snapshots: list[dict]) -> None:
+def test_a_group_that_changed_its_protocol_twice_has_one_history(recorded_warehouse: Path, snapshots: list[dict]) -> None:
     lives = [(row["incarnation"], row["group_type"], row["is_conversion"]) for row in snapshots if row["group_id"] == "fraud-upgrade"]
     assert Counter(lives) == {(8, "classic", False): 5, (8, "consumer", True): 1, (8, "consumer", False): 8, (8, "classic", True): 1}
-    audits = [row for row in rows(demo_warehouse, "generation_audits") if row["group_id"] == "fraud-upgrade" and row["basis"] == "observed"]
+    audits = [
+        row for row in rows(recorded_warehouse, "generation_audits") if row["group_id"] == "fraud-upgrade" and row["basis"] == "observed"
+    ]
     audits.sort(key=lambda row: row["position"])
     assert [row["generation"] for row in audits] == [0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 11, 11, 12, 13]
     assert [row["previous_generation"] for row in audits] == [None, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 11, 11, 12]
     assert [row["conformance"] for row in audits if row["member_count"]].count("not_comparable") == 2
 
 
-def test_reconciliation_takes_the_time_until_the_last_member_is_there(demo_warehouse: Path) -> None:
-    audits = [row for row in rows(demo_warehouse, "generation_audits") if row["reconciled_at"] is not None]
+def test_reconciliation_takes_the_time_until_the_last_member_is_there(recorded_warehouse: Path) -> None:
+    audits = [row for row in rows(recorded_warehouse, "generation_audits") if row["reconciled_at"] is not None]
     assert {row["basis"] for row in audits} == {"observed"} and len(audits) == 31
     assert all(0 <= (row["reconciled_at"] - row["observed_at"]).total_seconds() < 3 for row in audits)
 
 
-def test_epochs_without_a_target_of_their_own_are_no_gap(demo_warehouse: Path) -> None:
+def test_epochs_without_a_target_of_their_own_are_no_gap(recorded_warehouse: Path) -> None:
     """The capture has the record of every epoch; seven of its targets are for two or three epochs."""
-    audits = [row for row in rows(demo_warehouse, "generation_audits") if row["batched_epoch_count"] is not None]
+    audits = [row for row in rows(recorded_warehouse, "generation_audits") if row["batched_epoch_count"] is not None]
     assert sorted(row["batched_epoch_count"] for row in audits if row["batched_epoch_count"]) == [1] * 6 + [2]
     assert {row["basis"] for row in audits} == {"observed"} and {row["generation_gap"] for row in audits} <= {-1, 0}
 
 
-def test_groups_of_assignors_that_are_not_ours_are_audited_as_observed(demo_warehouse: Path) -> None:
-    audits = [row for row in rows(demo_warehouse, "generation_audits") if row["group_id"] == "mart-js" and row["member_count"]]
+def test_groups_of_assignors_that_are_not_ours_are_audited_as_observed(recorded_warehouse: Path) -> None:
+    audits = [row for row in rows(recorded_warehouse, "generation_audits") if row["group_id"] == "mart-js" and row["member_count"]]
     assert {(row["basis"], row["status"], row["conformance"]) for row in audits if row["basis"] != "counterfactual"} == {
         ("observed", "solved", "not_comparable"),
         ("recomputed", "unsupported", "not_comparable"),
@@ -243,8 +246,8 @@ def test_groups_of_assignors_that_are_not_ours_are_audited_as_observed(demo_ware
     assert all(row["movement_count"] is None for row in audits if row["basis"] == "recomputed")
 
 
-def test_counts_of_every_audit_add_up(demo_warehouse: Path) -> None:
-    audits = rows(demo_warehouse, "generation_audits")
+def test_counts_of_every_audit_add_up(recorded_warehouse: Path) -> None:
+    audits = rows(recorded_warehouse, "generation_audits")
     for row in audits:
         if row["retained_count"] is not None:
             assert row["partition_count"] == row["retained_count"] + row["revoked_count"] + row["reassigned_count"] + row["gained_count"]
@@ -256,11 +259,11 @@ def test_counts_of_every_audit_add_up(demo_warehouse: Path) -> None:
     assert len(audits) == (289 + 37) * 6 + 32
 
 
-def test_movements_are_the_audits_counts(demo_warehouse: Path) -> None:
+def test_movements_are_the_audits_counts(recorded_warehouse: Path) -> None:
     kinds: dict[tuple, Counter] = {}
-    for row in rows(demo_warehouse, "movements"):
+    for row in rows(recorded_warehouse, "movements"):
         kinds.setdefault((row["group_id"], row["position"], row["basis"]), Counter())[row["kind"]] += 1
-    for row in rows(demo_warehouse, "generation_audits"):
+    for row in rows(recorded_warehouse, "generation_audits"):
         is_stored = row["basis"] == "observed" or (row["basis"] == "recomputed" and row["conformance"] != "exact")
         if is_stored and row["retained_count"] is not None:
             counted = {
@@ -270,11 +273,11 @@ def test_movements_are_the_audits_counts(demo_warehouse: Path) -> None:
     assert kinds == {}
 
 
-def test_a_second_run_adds_nothing(make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_a_second_run_adds_nothing(make_tables, recorded_warehouse: Path, tmp_path: Path) -> None:
     copy = tmp_path / "warehouse"
-    shutil.copytree(demo_warehouse, copy)
+    shutil.copytree(recorded_warehouse, copy)
     before = versions(copy)
-    assert make_tables("run", "--warehouse", copy) == 0
+    assert make_tables("run", "--warehouse", copy, "--input", RECORDED) == 0
     after = versions(copy)
     assert {name: version for name, version in after.items() if version != before[name]} == {"runs": before["runs"] + 1}
     newest = max(rows(copy, "runs"), key=lambda run: run["run_sequence"])
