@@ -113,7 +113,8 @@ def test_a_consumer_that_stalls_again_and_again_is_not_called_restarted(recorded
     stalls = sum(line.get("action") == "stall" and line["group"] == "mart-flap" for line in read("capture_timeline.jsonl.gz"))
     found = [row for row in rows(recorded_warehouse, "findings") if (row["group_id"], row["rule_id"]) == ("mart-flap", "restart_loop")]
     evidence = [dict(row["evidence"]) for row in sorted(found, key=lambda row: row["position"])]
-    assert [(one["restart_count"], one["same_process_count"]) for one in evidence] == [(str(n), str(n)) for n in range(3, stalls + 1)]
+    counts = [*range(3, stalls + 1), stalls]  # of its returns only the last one needed a hand-over, which has the finding once more
+    assert [(one["restart_count"], one["same_process_count"]) for one in evidence] == [(str(n), str(n)) for n in counts]
 
 
 def test_a_follow_up_is_the_generation_that_audits_call_so(audits: dict[str, list[Row]]) -> None:
