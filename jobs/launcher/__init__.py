@@ -105,8 +105,9 @@ def prepare(line: CommandLine, way: str, setup: Setup) -> Start | None:
     java = find_java(environ)
     spark, python = setup.prepare_spark()
     jar_files = setup.prepare_jars(spark, java)
+    archive = setup.prepare_classes(spark, python, java, jar_files)
     if way == "local":
-        return local_start(line, root, spark, python, jar_files, environ, profile)
+        return local_start(line, root, spark, python, jar_files, environ, profile, archive)
     if extras:
         if python != setup.venv_python:
             raise Refusal("--setup installs extras into .venv only; unset SPARK_HOME")

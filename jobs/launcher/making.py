@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .checkout import Jar, Spark, explain_failure, ivy_module, ivy_settings, read_jars, read_lock, requirements, select_packages
 from .checks import check_packages, find_spark, run
+from .class_archive import (
+    FAILED,
+    ON_CLASS_PATH,
+    ClassArchive,
+    archive_name,
+    is_switched_off,
+    other_archives,
+    start_variables,
+    training_command,
+)
 from .messages import Refusal, say, unwritable
+from .profile import JAVA_OPTIONS, PROFILES, read_settings
 
 if TYPE_CHECKING:
     import subprocess
@@ -146,6 +157,50 @@ class Setup:
             self._take_lock()
             paths = self.jar_files(spark) or self._fetch_jars(spark, java)
         return paths
+
+    def prepare_classes(self, spark: Spark, python: str, java: str, jar_files: Sequence[str]) -> ClassArchive | None:
+        """Return the archive of Spark's classes, made if it is absent; None if there is none.
+
+        It only saves time. So it is made for .venv alone, whose jars no other program changes, and no failure of it is a refusal: the next
+        calls start without one.
+        """
+        if python != self.venv_python or not jar_files or is_switched_off(self.environ):
+            return None
+        folder = f"{self._state}/classes"
+        found = ClassArchive(f"{folder}/{archive_name(java, spark, jar_files)}", f"{folder}/empty")
+        failed = f"{found.path}{FAILED}"
+        if not found.is_there() and not os.path.exists(failed) and os.access(self._state, os.W_OK):
+            self._take_lock()
+            if not found.is_there() and not os.path.exists(failed):
+                self._keep_classes(found, spark, python, jar_files)
+        return found if found.is_there() else None
+
+    def _keep_classes(self, found: ClassArchive, spark: Spark, python: str, jar_files: Sequence[str]) -> None:
+        """Make the archive of Spark's classes, or leave a note that it failed."""
+        import time
+
+        started = time.monotonic()
+        say("keeping Spark's classes for later starts; it takes some seconds and 170 MB, once")
+        os.makedirs(found.empty_folder, exist_ok=True)
+        for other in other_archives(os.path.dirname(found.path), os.path.basename(found.path)):
+            os.unlink(other)
+        part = f"{found.path}.part"
+        settings_file = f"{self.root}/conf/{PROFILES['small']}"
+        java_options = read_settings(self._read(f"conf/{PROFILES['small']}")).get(JAVA_OPTIONS, "")
+        command = training_command(part, java_options, self.root, spark, jar_files, settings_file)
+        # Folders of files, which would be on the class path: an archive without them fits a class path that has them at its end.
+        others = {name: value for name, value in self.environ.items() if name not in ON_CLASS_PATH}
+        environ = {**others, **start_variables(spark, python, found.empty_folder), "SPARK_LOCAL_IP": "127.0.0.1"}
+        try:
+            self._attempt("keeping Spark's classes", "see the cause", command, environ=environ)
+            os.replace(part, found.path)
+            say(f"Spark's classes are kept ({time.monotonic() - started:.0f} s)")
+        except (Refusal, OSError) as error:
+            if os.path.exists(part):
+                os.unlink(part)
+            with open(f"{found.path}{FAILED}", "w", encoding="utf-8") as file:
+                file.write(f"{error}\n")
+            say(f"Spark's classes are not kept, so each start takes some seconds more: {error}")
 
     def _take_lock(self) -> None:
         """Wait for the setup lock, once. Child processes inherit it, so that one which outlives this process still holds it."""
@@ -285,8 +340,10 @@ class Setup:
         say(f"Delta's jars are ready ({time.monotonic() - started:.0f} s)")
         return tuple(f"{folder}/{jar.file_name}" for jar in jars)
 
-    def _attempt(self, what: str, remedy: str, command: Sequence[str], folder: str | None = None) -> None:
-        """Run a program with its output in setup.log.
+    def _attempt(
+        self, what: str, remedy: str, command: Sequence[str], folder: str | None = None, environ: Mapping[str, str] | None = None
+    ) -> None:
+        """Run a program with its output in setup.log, in the caller's environment if no other is given.
 
         Raises:
             Refusal: it failed; one line with `what`, the cause and the remedy.
@@ -296,7 +353,13 @@ class Setup:
         log = f"{self._state}/setup.log"
         with open(log, "wb") as output:
             process = subprocess.Popen(
-                command, cwd=folder, env=self.environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(self._lock,)
+                command,
+                cwd=folder,
+                env=environ or self.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=(self._lock,),
             )
             try:
                 code = wait_for_end(process.wait, what)

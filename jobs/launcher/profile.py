@@ -12,6 +12,8 @@ from .workload import ENOUGH_BYTES, MB, Workload, content, measure_inputs, measu
 
 PROFILES = {"small": "spark-local.conf", "large": "spark-local-large.conf"}
 """The kinds of runs on a local master, each with the file of its settings in conf/; a large run has the small one's settings too."""
+DEFAULTS_FILE = "spark-defaults.conf"
+"""The file of settings in conf/ that every run has."""
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 PROFILE_VARIABLE = "EVENKEEL_PROFILE"
 """The variable that sets the kind of a run, whatever its size."""
@@ -41,10 +43,15 @@ class OwnSettings(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """The settings for Spark, and the log line with the kind of run they are for and the reason."""
+    """The settings for Spark, and the log line with the kind of run they are for and the reason.
+
+    ``java_options``: of the driver's Java. ``defaults``: settings of conf/spark-defaults.conf that nothing overrides.
+    """
 
     settings: Mapping[str, str]
     notice: str
+    java_options: str = ""
+    defaults: Mapping[str, str] = {}
 
 
 def find_machine(root: str = "") -> Machine:
@@ -156,7 +163,10 @@ def choose_profile(workload: Workload, conf_folder: str, forced: str, machine: M
         _heap(chosen["spark.driver.memory"], machine),
     )
     reason = f", as {PROFILE_VARIABLE} says" if forced else " with the first compiler alone" if adds_little else ""
-    return Profile(needed, f"settings for a {name} run{reason}: {', '.join(filter(None, facts))} (conf/{PROFILES[name]})")
+    notice = f"settings for a {name} run{reason}: {', '.join(filter(None, facts))} (conf/{PROFILES[name]})"
+    others = read_settings(content(f"{conf_folder}/{DEFAULTS_FILE}"))
+    defaults = {key: value for key, value in others.items() if key not in own.settings and (own.replaces_file or key not in beneath)}
+    return Profile(needed, notice, chosen[JAVA_OPTIONS], defaults)
 
 
 def _settings_of(path: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from .archive import zip_path
 from .checkout import Jar, Spark
+from .class_archive import ClassArchive, start_variables, using_archive
 from .command_line import CommandLine, encode, encode_arguments
 from .messages import EXIT_CODE, INTERRUPTED, TABLES_AS_BEFORE
 from .profile import PROFILES, Profile
@@ -70,6 +71,7 @@ def local_start(
     jar_files: Sequence[str],
     environ: Mapping[str, str],
     profile: Profile | None,
+    archive: ClassArchive | None = None,
 ) -> Start:
     """Return the start of Spark on this machine.
 
@@ -81,13 +83,11 @@ def local_start(
         jar_files: the paths of Delta's jars; none if they are part of the installation.
         environ: the caller's.
         profile: the settings for the size of the command's work; None without a command.
+        archive: of the classes that Spark loads, if there is one.
     """
     own = {
-        "SPARK_HOME": spark.home,
-        "PYSPARK_PYTHON": python,
-        "PYSPARK_DRIVER_PYTHON": python,
-        # Also Spark's conf folder, for spark-defaults.conf and log4j2.
-        "SPARK_CONF_DIR": f"{root}/conf",
+        # Spark's conf folder has its log4j2.properties.
+        **start_variables(spark, python, archive.empty_folder if archive else f"{root}/conf"),
         # From the sources, not from a zip: Python stores their compiled form.
         "PYTHONPATH": _joined(":", root, environ.get("PYTHONPATH")),
         # Driver and executors are on this machine. So no start fails because a host name has no address, as in many containers.
@@ -103,6 +103,8 @@ def local_start(
             own[NOTICE_VARIABLE] = profile.notice
         elif "--quiet" not in line.command:
             notice = profile.notice
+        if archive is not None:
+            settings = {**profile.defaults, **settings, **using_archive(archive.path, profile.java_options, root, jar_files)}
     # Before the caller's options, since the last one counts.
     ours = (word for key, value in settings.items() for word in ("--conf", f"{key}={value}"))
     master = () if line.master else ("--master", "local[*,4]")

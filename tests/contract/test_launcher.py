@@ -44,6 +44,41 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return checkout
 
 
+# ----------------------------------------------------------------------------------------------------------- class archive
+
+
+def test_spark_s_classes_are_kept_once_and_read_by_each_start(checkout: Checkout) -> None:
+    first = checkout.call("--setup", EVENKEEL_CLASS_ARCHIVE="")
+    assert first.returncode == 0 and "keeping Spark's classes for later starts" in first.stderr
+    folder = checkout.root / ".evenkeel" / "classes"
+    (archive,) = folder.glob("*.jsa")
+    result = checkout.call("run", EVENKEEL_CLASS_ARCHIVE="", SHOW="1")
+    assert checkout.count("training") == 1 and "classes" not in result.stderr
+    words = result.stdout.splitlines()
+    (java,) = [word for word in words if word.startswith("spark.driver.defaultJavaOptions=")]
+    assert f'-XX:SharedArchiveFile="{archive}" ' in java and "-XX:TieredStopAtLevel=1" in java
+    jars = checkout.root / ".evenkeel" / "jars" / "spark-4.1"
+    assert f"spark.driver.extraClassPath={jars / JARS[0]}:{jars / JARS[1]}" in words
+    assert f"env {folder / 'empty'}" in words and not list((folder / "empty").iterdir())
+
+
+def test_another_jar_makes_another_archive_and_removes_the_first(checkout: Checkout) -> None:
+    assert checkout.call("--setup", EVENKEEL_CLASS_ARCHIVE="").returncode == 0
+    folder = checkout.root / ".evenkeel" / "classes"
+    before = {path.name for path in folder.glob("*.jsa")}
+    (checkout.root / ".venv/lib/python3.11/site-packages/pyspark/jars/more.jar").write_text("")
+    assert checkout.call("run", EVENKEEL_CLASS_ARCHIVE="").returncode == 0
+    after = {path.name for path in folder.glob("*.jsa")}
+    assert len(before) == len(after) == 1 and before != after and checkout.count("training") == 2
+
+
+def test_a_start_without_an_archive_is_as_before_and_says_so_once(checkout: Checkout) -> None:
+    first = checkout.call("run", EVENKEEL_CLASS_ARCHIVE="", TRAINING_FAILS="1")
+    assert first.returncode == 0 and "Spark's classes are not kept, so each start takes some seconds more" in first.stderr
+    second = checkout.call("run", EVENKEEL_CLASS_ARCHIVE="", TRAINING_FAILS="1")
+    assert second.returncode == 0 and "classes" not in second.stderr + second.stdout and checkout.count("training") == 1
+
+
 # ------------------------------------------------------------------------------------------------------------ command line
 
 LOCAL = ["--load-spark-defaults", "--properties-file", "ROOT/conf/spark-local.conf"]

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ from jobs.launcher.checks import (
     find_program,
     find_spark,
 )
+from jobs.launcher.class_archive import ClassArchive, archive_name
 from jobs.launcher.command_line import ENCODED, CommandLine, choose_way, decode_arguments, encode_arguments, parse
 from jobs.launcher.environment import choose_locale, clean_environment, codeset, resolve_paths
 from jobs.launcher.making import DEFAULT_EXTRAS, Setup, check_jar, wait_for_end
@@ -341,7 +343,7 @@ def choose(
     workload: Workload, forced: str = "", machine: Machine = LARGE_MACHINE, own: OwnSettings = NOTHING
 ) -> tuple[str, Mapping[str, str], str]:
     """Return the kind of a run, the settings that Spark is given, and the reason."""
-    settings, notice = choose_profile(workload, CONF, forced, machine, own)
+    settings, notice, *_ = choose_profile(workload, CONF, forced, machine, own)
     kind, _, reason = notice.removeprefix("settings for a ").partition(" run")
     return kind, settings, reason
 
@@ -554,6 +556,30 @@ def test_properties_file_of_the_caller_is_completed_with_our_settings(tmp_path: 
     assert choose(Workload((), "", "/absent"), own=own)[1] == {**ours, "spark.ui.enabled": "true"}
 
 
+def test_defaults_of_every_run_give_way_to_the_settings_of_a_kind_and_of_the_caller(tmp_path: Path):
+    """With an archive Spark has no conf folder from which it could read them."""
+    defaults = read_settings((ROOT / "conf" / "spark-defaults.conf").read_text())
+    small = read_settings((ROOT / "conf" / "spark-local.conf").read_text())
+    both = {"spark.databricks.delta.snapshotPartitions"}
+    assert both <= defaults.keys() & small.keys()
+    own = OwnSettings({"spark.sql.extensions": "mine"}, replaces_file=False)
+    profile = choose_profile(Workload((), "", "/absent"), CONF, "", LARGE_MACHINE, own)
+    assert profile.defaults.keys() == defaults.keys() - (defaults.keys() & small.keys()) - {"spark.sql.extensions"}
+    assert "-XX:TieredStopAtLevel=1" in profile.java_options
+
+
+def test_an_archive_is_of_one_java_and_its_jars(tmp_path: Path):
+    (tmp_path / "jars").mkdir()
+    for name in ("jars/spark.jar", "delta.jar", "java"):
+        (tmp_path / name).write_text("x")
+    spark, delta = Spark(str(tmp_path), "4.1", has_delta=False), (str(tmp_path / "delta.jar"),)
+    found = [archive_name(str(tmp_path / "java"), spark, delta)]
+    for name in ("jars/spark.jar", "delta.jar", "java", "jars/new.jar"):
+        (tmp_path / name).write_text("changed")
+        found.append(archive_name(str(tmp_path / "java"), spark, delta))
+    assert len(set(found)) == 5 and found[-1] == archive_name(str(tmp_path / "java"), spark, delta)
+
+
 def test_a_missing_file_of_settings_is_refused(tmp_path: Path):
     with pytest.raises(Refusal, match=rf"^no settings in {tmp_path}/spark-local\.conf; restore it from the repository$"):
         choose_profile(Workload(), str(tmp_path), "", LARGE_MACHINE, NOTHING)
@@ -639,6 +665,23 @@ def test_local_call_gets_this_environment():
     assert "spark.sql.warehouse.dir=/scratch/spark-warehouse" in start.argv
     assert start.filters_stderr
     assert local("run", {"SPARK_LOCAL_IP": "10.0.0.1"}).environ["SPARK_LOCAL_IP"] == "10.0.0.1"
+
+
+def test_start_with_an_archive_has_its_options_before_the_callers():
+    profile = Profile({"spark.driver.memory": "8g"}, "large", "-XX:+UseSerialGC", {"spark.sql.extensions": "x"})
+    words = "--conf spark.driver.extraClassPath=/mine.jar run".split()
+    start = local_start(parse(words), "/root", SPARK, "/python", ("/a.jar",), {}, profile, ClassArchive("/c/1.jsa", "/c/empty"))
+    settings = [value for name, value in pairwise(start.argv) if name == "--conf"]
+    assert settings == [
+        "spark.sql.extensions=x",
+        "spark.sql.warehouse.dir=/tmp/spark-warehouse",
+        "spark.driver.memory=8g",
+        'spark.driver.defaultJavaOptions=-XX:+UseSerialGC -XX:SharedArchiveFile="/c/1.jsa" -Xlog:cds*=off '
+        '-Dlog4j2.configurationFile="/root/conf/log4j2.properties"',
+        "spark.driver.extraClassPath=/a.jar",
+        "spark.driver.extraClassPath=/mine.jar",
+    ]
+    assert start.environ["SPARK_CONF_DIR"] == "/c/empty"
 
 
 def test_settings_of_a_profile_come_before_the_callers():
