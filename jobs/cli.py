@@ -104,7 +104,15 @@ def main(argv: Sequence[str] | None = None, interruption: Interruption | None = 
             summary = _run(command, options, facts, interruption)
         if summary is not None:
             clear_progress()
-            print(summary, flush=True)
+            _answer(summary)
+
+
+def _answer(text: str) -> None:
+    """Print the answer of a command. A reader such as ``head`` may have closed the pipe, and has what it wanted."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python reports the error again at its end
 
 
 @contextmanager

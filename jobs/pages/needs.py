@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,9 @@ Row = Mapping[str, Any]
 
 BETTER_ASSIGNOR = "better_assignor"
 """The need of a group without a finding that would be more even with another assignor. No rule of ``findings`` has this name."""
+
+LOOKED_AT_TOO = frozenset({Rule.IDLE_MEMBERS})
+"""Rules whose ``info`` is worth a look: it is one only because the source does not show what the members subscribe to."""
 
 LEAST_GAIN = 0.1
 """Difference of the imbalance ratio from which another assignor is worth a change: a tenth of the mean load."""
@@ -71,13 +74,14 @@ def holds_now(rule: str, is_of_newest: bool, calm_ms: int, cycle_s: int | None) 
     return is_of_newest and calm_ms <= max(CALM_MS, CALM_CYCLES * 1000 * (cycle_s or 0))
 
 
-def need_of(current: Iterable[tuple[str, str]], member_count: int | None, better_gain: float | None) -> Need | None:
+def need_of(current: Collection[tuple[str, str]], member_count: int | None, better_gain: float | None) -> Need | None:
     """Return the most urgent need of a group, or None.
 
     Args:
-        current: severity and rule id of each finding that holds, see ``holds_now``. ``info`` needs nobody.
+        current: severity and rule id of each finding that holds, see ``holds_now``. ``info`` needs nobody, but for ``LOOKED_AT_TOO``.
         member_count: of that generation; None if it is not known.
-        better_gain: of the last settled generation, as in the table ``generation_audits``; it counts while the group has members.
+        better_gain: of the last settled generation: 0 if no assignor is better, None if that is not known. It counts while the group has
+            members.
 
     >>> need_of([("warning", "restart_loop"), ("critical", "partitions_left_out")], 3, None)
     Need(severity='critical', rule='partitions_left_out')
@@ -85,6 +89,8 @@ def need_of(current: Iterable[tuple[str, str]], member_count: int | None, better
     Need(severity='info', rule='better_assignor')
     >>> need_of([], 0, 0.5) is None
     True
+    >>> need_of([("info", "idle_members")], 3, 0.0)
+    Need(severity='info', rule='idle_members')
     """
     urgent = [found for found in current if found[0] != Severity.INFO]
     if urgent:
@@ -92,6 +98,8 @@ def need_of(current: Iterable[tuple[str, str]], member_count: int | None, better
         return Need(severity, rule)
     if member_count and better_gain is not None and better_gain >= LEAST_GAIN:
         return Need(str(Severity.INFO), BETTER_ASSIGNOR)
+    if member_count:
+        return next((Need(severity, rule) for severity, rule in sorted(current) if rule in LOOKED_AT_TOO), None)
     return None
 
 
@@ -115,10 +123,10 @@ def needs_words(row: Row) -> str:
 def could_be(imbalance_ratio: float | None, better_gain: float | None) -> float | None:
     """Return the imbalance ratio that the best assignor would give; that of the group if none is better, None if that is not known.
 
-    >>> could_be(1.5, 0.25), could_be(1.5, None), could_be(None, None), could_be(1.0, 0.2)
-    (1.25, 1.5, None, 1.0)
+    >>> could_be(1.5, 0.25), could_be(1.5, 0.0), could_be(1.5, None), could_be(None, None), could_be(1.0, 0.2)
+    (1.25, 1.5, None, None, 1.0)
     """
-    return None if imbalance_ratio is None else max(1.0, imbalance_ratio - (better_gain or 0.0))
+    return None if imbalance_ratio is None or better_gain is None else max(1.0, imbalance_ratio - better_gain)
 
 
 def worst_first(row: Row) -> tuple[float | str, ...]:

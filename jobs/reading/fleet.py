@@ -15,7 +15,7 @@ from schemas.vocabulary import Basis, Severity
 
 _COLUMNS = (
     *("observed_at", "member_count", "partition_count", "imbalance_ratio"),
-    *("better_strategy", "better_gain"),
+    *("better_strategy", "better_gain", "verdict"),
 )
 _SUMS = ("movement_count", "avoidable_movement_count")
 
@@ -42,7 +42,7 @@ class GroupSummary:
         member_count: members now.
         observed_at: time of the newest generation.
         better_strategy: the assignor that would balance better; None where the own one is as good.
-        better_gain: by how much that imbalance is smaller.
+        better_gain: by how much that imbalance is smaller; 0 where the own one is as good, None if that is not known.
         movement_count: partitions that changed their owner in all its generations; None if it is known of none.
         avoidable_movement_count: how many of them without need; generations after a gap are left out. None likewise.
         newest_findings: those of the newest generation.
@@ -124,7 +124,7 @@ def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow], 
         partition_count=figures["partition_count"],
         imbalance_ratio=figures["imbalance_ratio"],
         better_strategy=figures["better_strategy"],
-        better_gain=figures["better_gain"],
+        better_gain=0.0 if figures["better_gain"] is None and figures["verdict"] is not None else figures["better_gain"],
         movement_count=_sum_of_known(row["movement_count_sum"] for row in audits),
         avoidable_movement_count=_sum_of_known(row["avoidable_movement_count_sum"] for row in audits if not row["generation_gap"]),
         newest_findings=tuple(

@@ -43,11 +43,13 @@ def build_first_screen(rows: ReportRows, as_of: datetime, listed: Container[Grou
         _need_line(row, detailed.get(group_key(row), row), found.get(group_key(row), []), histories.get(group_key(row), []))
         for row in lines
     ]
+    past = _past(rows, listed, {group_key(row) for row in lines})
     until_s = max([*rows.newest_ms.values(), *(at_ms for (at_ms,) in ranked.values("last_at_ms"))], default=0) // 1000
     return FirstScreen(
         needs=tuple(_with_advice_once(needs)),
         need_count=need_count,
-        past=_past(rows, listed, {group_key(row) for row in lines}, MOST_LINES - len(needs)),
+        past=past[: MOST_LINES - len(needs)],
+        past_count=len(past),
         totals=_totals(rows),
         all_empty=_all_empty(rows),
         data_until=moment(from_ms(1000 * until_s)) if until_s else "",
@@ -126,7 +128,7 @@ def _better_assignor(row: Row) -> tuple[str, str]:
     return what, f"Change partition.assignment.strategy to {strategy}. evenkeel what-if rehearses it."
 
 
-def _past(rows: ReportRows, listed: Container[GroupKey], needing: Container[GroupKey], most: int) -> tuple[PastLine, ...]:
+def _past(rows: ReportRows, listed: Container[GroupKey], needing: Container[GroupKey]) -> tuple[PastLine, ...]:
     """Return for each group that needs nobody its worst finding that no longer holds, the most severe and then the newest first."""
     worst: dict[GroupKey, Row] = {}
     for row in rows.findings:
@@ -145,7 +147,7 @@ def _past(rows: ReportRows, listed: Container[GroupKey], needing: Container[Grou
             anchor=anchor(*group_key(row)),
             last_at=moment(from_ms(row["observed_at_ms"]))[:-3],
         )
-        for row in newest_first[:most]
+        for row in newest_first
     )
 
 
@@ -163,7 +165,7 @@ def _totals(rows: ReportRows) -> tuple[tuple[Figure, str], ...]:
     return (
         (count(groups), "group" if groups == 1 else "groups"),
         (count(members), f"{'member' if members == 1 else 'members'}{where} when last seen"),
-        (count(generations), "rebalance seen" if generations == 1 else "rebalances seen"),
+        (count(generations), "generation seen" if generations == 1 else "generations seen"),
         (Figure(avoidable.text, avoidable.note, avoidable.value), "partitions moved without need"),
     )
 

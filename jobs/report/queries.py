@@ -134,7 +134,7 @@ def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
             F.max(F.when(is_predictable(), _milliseconds())).alias("predictable_at_ms"),
             F.max_by("member_count", "position").alias("member_count"),
             F.max(settled).alias("settled_position"),
-            *(F.max_by(name, settled).alias(name) for name in AT_LAST_SETTLED),
+            *(F.max_by(_best_gain() if name == "better_gain" else name, settled).alias(name) for name in AT_LAST_SETTLED),
         )
     )
     # Only findings on what happens again and again have a cycle.
@@ -143,6 +143,11 @@ def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
         F.count("*").alias("finding_count"), F.max("position").alias("newest_position"), F.max_by(cycle, "position").alias("cycle_s")
     )
     return audited.unionByName(found, allowMissingColumns=True)
+
+
+def _best_gain() -> Column:
+    """Return by how much the best assignor is better: 0 if none is, null without a verdict."""
+    return F.coalesce("better_gain", F.when(F.col("verdict").isNotNull(), 0.0))
 
 
 def read_until(*tables: DataFrame) -> DataFrame:

@@ -15,7 +15,7 @@ from jobs.report.view import Page
 from jobs.runtime.locations import local_folder
 
 Facts = Mapping[str, Any]
-TOTALS = ("groups", "members", "rebalances", "avoidable_movements")
+TOTALS = ("groups", "members", "generations", "avoidable_movements")
 """The totals of the first screen by their names in JSON, in its order."""
 WIDTH = 110
 
@@ -32,10 +32,11 @@ def facts_of(page: Page) -> dict[str, Any]:
         "data_until": first.data_until or None,
         "age": first.age,
         "totals": {name: figure.value for name, (figure, _) in zip(TOTALS, first.totals, strict=True)},
-        "totals_in_words": [f"{figure.text} {words}" for figure, words in first.totals],
+        "totals_in_words": [f"{figure.text} {words}" for figure, words in first.totals if figure.value is not None],
         "all_empty": first.all_empty,
         "need_count": first.need_count,
         "needs": [{name: value for name, value in asdict(line).items() if name != "anchor"} for line in first.needs],
+        "past_count": first.past_count,
         "past": [{name: value for name, value in asdict(line).items() if name != "anchor"} for line in first.past],
         "clusters": len(page.clusters),
     }
@@ -98,6 +99,8 @@ def _lines(facts: Facts, report: Path, command: str | None) -> Iterator[str]:
         for line in facts["past"]:
             name = f"{line['group_id']} ({line['cluster_id']})" if has_clusters else line["group_id"]
             yield f"  {name}: {line['rule']} ({line['severity']}), last at {line['last_at']}"
+        if facts["past_count"] > len(facts["past"]):
+            yield f"  and {facts['past_count'] - len(facts['past']):,} more"
     yield ""
     yield f"report: {report.absolute().as_uri()}"
     if command is not None:

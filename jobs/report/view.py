@@ -57,7 +57,8 @@ class ReportRows:
             need_severity and need_rule of ``jobs.pages.needs.Need`` (null without one); lag_now (``build_page`` fills it in);
             predictable_count and predictable_at_ms, the number of generations that could be predicted and the time of the newest
             one (null without one); of the last settled generation with members, null without one: settled_position, strategy,
-            imbalance_ratio, partitions_per_member_min, partitions_per_member_max, better_gain (null if no assignor is better).
+            imbalance_ratio, partitions_per_member_min, partitions_per_member_max, better_gain (0 if no assignor is better, null if that
+            is not known).
         detailed: the rows of the groups with details, with more columns of that settled generation: settled_generation,
             settled_at_ms and ``SETTLED_COLUMNS``.
         tallies: per (cluster_id, group_id, basis, strategy, leader_client, status, conformance), where cluster_id and group_id

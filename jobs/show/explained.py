@@ -155,7 +155,7 @@ def _change(described: DescribedGeneration) -> Iterator[Statement]:
     if not described.findings and not described.now_findings and audit["better_strategy"] is None:
         yield Statement(("Nothing in this generation needs a change.",), (_audit_rows(audit),))
     if described.other_findings:
-        rules = ", ".join(words(row["rule_id"]) for row in described.other_findings)
+        rules = ", ".join(f"{words(row['rule_id'])} (generation {row['generation']})" for row in described.other_findings)
         yield Statement(
             (f"Other generations of the group have findings that this one does not have: {rules}.",),
             tuple(_finding_rows(row) for row in described.other_findings),

@@ -38,13 +38,13 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 
 
 def moment_or_clock(text: str) -> datetime | time:
-    """Return a time in ISO 8601 as aware UTC, or a time without a date such as ``21:14``."""
+    """Return a time in ISO 8601 as aware UTC, or a time without a date. ``21:14`` is the end of that minute: pages cut the seconds."""
     clock = _CLOCK.fullmatch(text)
     if clock is None or not text.isascii():
         return moment(text)
     try:
-        hour, minute, second = (int(part or 0) for part in clock.groups())
-        return time(hour, minute, second)
+        hour, minute, second = (None if part is None else int(part) for part in clock.groups())
+        return time(hour or 0, minute or 0, 59, 999_999) if second is None else time(hour or 0, minute or 0, second)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a time such as 21:14, found {text!r}") from None
 

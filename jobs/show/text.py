@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jobs.pages.figures import condense, moment, visible, words
-from jobs.pages.needs import needs_words
+from jobs.pages.needs import could_be, needs_words
 from jobs.pages.plain_text import plain, table_lines
 from jobs.reading.fleet import GroupSummary
 from jobs.reading.published import StoredRow
@@ -58,10 +58,9 @@ def list_lines(groups: Sequence[GroupSummary], limit: int) -> Iterator[str]:
 
 
 def better(group: GroupSummary) -> str:
-    """Return the imbalance that another assignor would give, and its name; a dash where none is better."""
-    if group.better_strategy is None or group.better_gain is None or group.imbalance_ratio is None:
-        return UNKNOWN
-    return f"{group.imbalance_ratio - group.better_gain:.2f} ({plain(group.better_strategy)})"
+    """Return the imbalance that the best assignor would give, with its name if it is another one; a dash if that is not known."""
+    best = ratio(could_be(group.imbalance_ratio, group.better_gain))
+    return best if group.better_strategy is None or best == UNKNOWN else f"{best} ({plain(group.better_strategy)})"
 
 
 def finding_counts(group: GroupSummary) -> str:

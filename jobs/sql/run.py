@@ -5,7 +5,9 @@ Reads: whatever tables the query names, at the versions of the last published ru
 
 from __future__ import annotations
 
+import difflib
 import json
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timezone
@@ -21,10 +23,13 @@ from jobs.pages.row_text import Row, to_csv, to_json
 from jobs.runtime.errors import UsageError
 from jobs.sql.options import SqlOptions
 from jobs.storage.warehouse import Warehouse
+from schemas.tables import ALL_TABLES
 
 SUFFIX = "_published"
 """What the view of a table has after the name of the table."""
 _MOST_REASON = 500
+PYSPARK_ERRORS = "SQLQueryContextLogger"
+"""PySpark's logger of refused queries."""
 
 
 def answer_query(warehouse: Warehouse, options: SqlOptions) -> str:
@@ -66,12 +71,18 @@ def checked_query(spark: SparkSession, query: str) -> DataFrame:
         UsageError: see ``answer_query``.
     """
     text = query.strip().rstrip(";")
+    logging.getLogger(PYSPARK_ERRORS).setLevel(logging.CRITICAL)  # it would print the stack of Java
     try:
         spark.sql(f"EXPLAIN WITH query AS (\n{text}\n) SELECT 1")
         return spark.sql(text)
     except ParseException as error:
         raise UsageError(f"sql: expected one query, such as SELECT; {_reason(error)}") from None
     except AnalysisException as error:
+        if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+            name = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
+            tables = sorted(f"{table}{SUFFIX}" for table in ALL_TABLES)
+            near = difflib.get_close_matches(name, tables, 1, 0.85) or tables
+            raise UsageError(f"sql: there is no table '{visible(name)}', expected one such as {', '.join(near)}") from None
         raise UsageError(f"sql: {_reason(error)}") from None
 
 

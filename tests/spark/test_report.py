@@ -381,7 +381,7 @@ def test_the_summary_says_what_the_tables_say(
     groups = {row["group_id"] for row in observed}
     committing = {row["group_id"] for row in rows(recorded_warehouse, "offset_snapshots")} - groups
     totals = facts["totals"]
-    assert committing and (totals["groups"], totals["rebalances"]) == (len(groups | committing), len(observed))
+    assert committing and (totals["groups"], totals["generations"]) == (len(groups | committing), len(observed))
     assert totals["avoidable_movements"] == sum(avoidable)
     needing = [line["group_id"] for line in facts["needs"]]
     words = shlex.split(facts["next_command"])

@@ -151,3 +151,10 @@ def test_what_is_no_query_is_refused_and_changes_nothing(spark: SparkSession, as
 )
 def test_any_shape_of_query_is_answered(spark: SparkSession, text: str) -> None:
     assert [tuple(row) for row in checked_query(spark, text).collect()] == [(1,)]
+
+
+def test_a_table_that_is_not_there_is_answered_with_the_nearest_names(ask: Ask, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        ask("SELECT * FROM findings_publishd")
+    assert str(caught.value) == "sql: there is no table 'findings_publishd', expected one such as findings_published"
+    assert "SQLQueryContextLogger" not in "".join(capfd.readouterr())

@@ -180,7 +180,7 @@ def test_totals_are_four_in_words() -> None:
     assert [f"{figure.text} {words}" for figure, words in screen.totals] == [
         "2 groups",
         "1 member in 1 group when last seen",
-        "3 rebalances seen",
+        "3 generations seen",
         "5 partitions moved without need",
     ]
 

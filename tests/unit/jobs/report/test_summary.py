@@ -37,6 +37,7 @@ FACTS: dict[str, Any] = {
     "all_empty": "",
     "need_count": 9,
     "needs": [NEED, NEED | {"group_id": "billing", "what": "4 partitions have no reader.", "advised_above": "pay ments"}],
+    "past_count": 3,
     "past": [{"severity": "warning", "rule": "restart loop", "cluster_id": "prod", "group_id": "old", "last_at": "2026-11-20 10:00"}],
     "clusters": 1,
 }
@@ -58,6 +59,7 @@ def test_the_text_says_what_to_change_and_what_to_type() -> None:
         "",
         "Past, and no longer so:",
         "  old: restart loop (warning), last at 2026-11-20 10:00",
+        "  and 2 more",
         "",
         "report: file:///data/a%20b/report.html",
         "next:   evenkeel show",
@@ -94,7 +96,7 @@ def test_there_is_no_next_command_for_tables_that_it_cannot_read(warehouse: str)
 def test_json_has_the_facts_of_the_text() -> None:
     facts = facts_of(build_page(sample(), AS_OF))
     assert list(facts) == list(FACTS)
-    assert set(facts["totals"]) == {"groups", "members", "rebalances", "avoidable_movements"}
+    assert set(facts["totals"]) == {"groups", "members", "generations", "avoidable_movements"}
     line = to_json(facts, REPORT, "evenkeel show")
     assert "\n" not in line
     assert json.loads(line) == {**facts, "report": "file:///data/a%20b/report.html", "next_command": "evenkeel show"}

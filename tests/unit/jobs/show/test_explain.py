@@ -69,7 +69,7 @@ Why
 What to change
   Warning, range crowded: Range gives a-1 3 of 4. Use sticky. [5]
   With sticky the imbalance would be 1.00. Rehearse it with what-if first. [1]
-  Other generations of the group have findings that this one does not have: idle members. [6]
+  Other generations of the group have findings that this one does not have: idle members (generation 10). [6]
 
 Rows
   [1] generation_audits: cluster_id=c, group_id=pay, position=20, basis=observed, strategy=range

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +165,7 @@ def test_list_names_clusters_where_there_are_several(show: Any) -> None:
         (("pai",), "the nearest names are 'pay'"),
         (("twice",), "is in the clusters 'east', 'west'; choose one with --cluster-id"),
         (("pay", "--generation", "21"), "generation 21 is not stored, expected one such as 10, 20, 30, 40"),
-        (("pay", "--at", "1:00"), "found no generation at or before 2026-11-21 01:00:00 UTC, expected a time from 2026-11-21 02:00:10 on"),
+        (("pay", "--at", "1:00"), "found no generation at or before 2026-11-21 01:00:59 UTC, expected a time from 2026-11-21 02:00:10 on"),
         (("pay", "--at", "25:00"), "expected a time such as 21:14, found '25:00'"),
         (("pay", "--at", "2:00", "--generation", "1"), "--generation and --at exclude each other"),
         (("p*", "--generation", "20"), "--generation and --at need the name of one group"),
@@ -180,3 +183,13 @@ def test_group_of_several_clusters_is_chosen_by_its_cluster(document: Any) -> No
 
 def test_explanation_of_several_groups_is_refused(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is a pattern of several groups" in refused(warehouse, capsys, "explain", "p*")
+
+
+def test_a_reader_that_closes_the_pipe_gets_no_error(warehouse: Path) -> None:
+    """As ``| head -1`` does once it has its line."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    call = [sys.executable, "-m", "jobs", "show", "--warehouse", str(warehouse)]
+    result = subprocess.run(call, stdout=write_end, stderr=subprocess.PIPE, text=True, check=False, timeout=300)
+    os.close(write_end)
+    assert (result.returncode, result.stderr) == (0, "")
