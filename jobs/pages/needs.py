@@ -32,7 +32,11 @@ CALM_MS = 600_000
 CALM_CYCLES = 3
 """So many cycles of what happened must have passed too."""
 
-_ORDER = {rule.value: number for number, rule in enumerate((*STANDS_STILL, *(rule for rule in Rule if rule not in STANDS_STILL)))}
+SYMPTOMS = (Rule.REBALANCE_STORM, Rule.PARTITION_FLAPPING)
+"""Rules that say how often a group changes. Among findings of one severity they come last, since the others say why, or name a member."""
+
+_OTHERS = [rule for rule in Rule if rule not in STANDS_STILL + SYMPTOMS]
+_ORDER = {rule.value: number for number, rule in enumerate((*STANDS_STILL, *_OTHERS, *SYMPTOMS))}
 _RANKS = {severity.value: severity.rank for severity in Severity}
 
 
