@@ -22,7 +22,7 @@ AUDIT_COLUMNS = (
     *("revoked_count", "reassigned_count", "gained_count", "lost_count", "orphaned_count", "withheld_count", "handed_over_count"),
     *("movement_count", "avoidable_movement_count", "actual_revocation_count", "is_lower_bound", "pause_partition_ms", "rebalance_ms"),
     *("partitions_per_member_min", "partitions_per_member_max", "imbalance_ratio", "verdict", "better_strategy", "better_gain"),
-    *("triggers", "causes"),
+    *("least_spread", "triggers", "causes"),
 )
 _SNAPSHOT_COLUMNS = ("cluster_id", "group_id", "generation", "observed_at", "position", "group_type", "state", "members", "leader_client")
 _MOVEMENT_COLUMNS = ("topic", "partition", "previous_member_id", "member_id", "kind", "cause", "resume_outcome", "lag")

@@ -23,10 +23,12 @@ KNOWN_FROM = {
     CauseSource.INFERRED.value: "This is only likely.",
 }
 VERDICTS = {
-    "inherent": "The imbalance is inherent: it follows from the assignor and the subscriptions.",
+    "inherent": "The imbalance is inherent: no assignment of these partitions to these members is more even.",
     "better_elsewhere": "Another assignor would be more even.",
     "unexpected": "The imbalance is unexpected: the group's own assignor gives another assignment than this one.",
 }
+NONE_BETTER = "No compared assignor would have been more even over the history of the group. A more even assignment is possible."
+"""What ``inherent`` means where the loads could differ less."""
 EVEN = 1.005
 """An imbalance below this is 1.00 in the text."""
 
@@ -128,7 +130,17 @@ def _why(described: DescribedGeneration) -> Iterator[Statement]:
     for (cause, source, detail), of_kind in groupby(ordered, key=lambda one: (one.cause, one.source, one.detail)):
         yield Statement(_cause_parts(cause, source, detail, list(of_kind)), (audited,))
     if audit["verdict"] is not None and (audit["imbalance_ratio"] or 0) >= EVEN:
-        yield Statement((VERDICTS.get(audit["verdict"], words(audit["verdict"])),), (audited,))
+        yield Statement(
+            (NONE_BETTER if _could_be_more_even(audit) else VERDICTS.get(audit["verdict"], words(audit["verdict"])),), (audited,)
+        )
+
+
+def _could_be_more_even(audit: StoredRow) -> bool:
+    """Return whether no assignor was better although the loads could differ less; also where that is not known."""
+    if audit["verdict"] != "inherent":
+        return False
+    spread = audit["partitions_per_member_max"] - audit["partitions_per_member_min"]
+    return audit["least_spread"] is None or spread > audit["least_spread"]
 
 
 def _cause_parts(cause: str, source: str, detail: str | None, causes: Iterable[CauseOfGeneration]) -> tuple[Part, ...]:

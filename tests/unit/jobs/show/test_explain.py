@@ -39,6 +39,12 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         finding("pay", 20, "range_crowded", "warning", "Range gives a-1 3 of 4", "Use sticky."),
         finding("pay", 10, "idle_members", "info", "1 idle", "Nothing."),
         generation("lone", 10, alone, ORDERS, audited={"partition_count": 4}),
+        *(
+            generation(
+                name, 10, both, ORDERS, audited={**loads, "verdict": "inherent", "least_spread": least_spread, "triggers": ["first_seen"]}
+            )
+            for name, least_spread in (("even-as-can-be", 2), ("not-even", 0))
+        ),
     )
 
 
@@ -120,3 +126,10 @@ def test_rows_that_the_json_names_are_in_the_tables(explain: Any, warehouse: Pat
         assert len(tables.rows(one["table"], [*ALL_TABLES[one["table"]].key], key)) == one["row_count"]
     stated = [number for part in ("happened", "why", "change") for one in document[part] for number in one["rows"]]
     assert {*stated} == {one["number"] for one in document["rows"]}
+
+
+def test_inherent_is_said_only_where_no_assignment_is_more_even(explain: Any) -> None:
+    assert "no assignment of these partitions to these members is more even" in explain("even-as-can-be")
+    text = explain("not-even")
+    assert "No compared assignor would have been more even over the history of the group. A more even assignment is possible." in text
+    assert "inherent" not in text
