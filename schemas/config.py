@@ -192,6 +192,8 @@ def _explain(mistake: Any, model: type[BaseModel]) -> str:
     key = ".".join(str(part) for part in mistake["loc"])
     if mistake["type"] == "extra_forbidden":
         return f"unknown key {key!r}{_near_miss(mistake['loc'], model)}"
+    if mistake["type"] == "value_error" and isinstance(mistake["input"], dict):
+        return f"{key}: {mistake['msg'].removeprefix('Value error, ')}"
     return f"{f'{key}: ' if key else ''}{mistake['msg']}, found {_shown(mistake['input'])}"
 
 

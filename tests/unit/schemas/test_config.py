@@ -127,5 +127,5 @@ def test_settings_cannot_be_changed() -> None:
 
 
 def test_a_price_of_bytes_needs_their_number() -> None:
-    with pytest.raises(ValueError, match=r"^f: report: .*price_per_gb needs record_bytes"):
+    with pytest.raises(ValueError, match=r"^f: report: price_per_gb needs record_bytes, the mean size of a record: no source shows it$"):
         parse_settings({"report": {"price_per_gb": 0.02}}, "f")
