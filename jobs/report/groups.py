@@ -103,7 +103,7 @@ class GroupLines(Sequence[GroupLine]):
             movements=_sum(row, "movement_count"),
             imbalance=ratio(row["imbalance_ratio"], WHY["imbalance_ratio"]),
             could_be=ratio(could_be(row["imbalance_ratio"], row["better_gain"]), WHY["imbalance_ratio"]),
-            lag_now=count(row["lag_now"], "not known, or the group has no details"),
+            lag_now=count(row["lag_now"], "no partition has both a commit and a known end, or too many commits are stored"),
             members=count(row["member_count"], WHY["member_count"]),
             generations=count(row["generation_count"]),
             last_at=moment(from_ms(row["last_at_ms"])),

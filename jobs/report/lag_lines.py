@@ -52,7 +52,7 @@ def lags_of_groups(lags: Iterable[Row]) -> dict[tuple[str, str], int]:
     """Return the lag of all partitions of each group that has one with a known lag.
 
     Args:
-        lags: rows of ``ReportRows.lags``.
+        lags: rows of ``ReportRows.lags`` and ``ReportRows.group_lags``.
     """
     return {(row["cluster_id"], row["group_id"]): int(row["group_lag"]) for row in lags if row["group_lag"] is not None}
 

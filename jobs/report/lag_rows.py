@@ -8,12 +8,15 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.storage.current_lag import current_lag
+from jobs.storage.current_lag import current_lag, group_lags
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.keys import GROUP_KEY
 from schemas.tables import ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import Basis
+
+MOST_COMMITS = 1_000_000
+"""Stored commits up to which the list has the lag of every group; with more of them, only that of groups with details."""
 
 
 def largest_lags(lags: DataFrame, limit: int) -> DataFrame:
@@ -39,6 +42,14 @@ def largest_lags(lags: DataFrame, limit: int) -> DataFrame:
         .withColumns({f"{name}_ms": F.unix_millis(f"{name}_at") for name in ("committed", "looked")})
         .drop("rank", "committed_at", "looked_at")
     )
+
+
+def collect_group_lags(warehouse: Warehouse) -> list[dict[str, Any]]:
+    """Return the lag now of every group, ``ReportRows.group_lags``; nothing if more than ``MOST_COMMITS`` are stored."""
+    if not 0 < warehouse.count(OFFSET_SNAPSHOTS.name) <= MOST_COMMITS:
+        return []
+    lags = group_lags(warehouse.read(OFFSET_SNAPSHOTS.name), warehouse.read(TOPIC_SNAPSHOTS.name))
+    return [row.asDict() for row in lags.collect()]
 
 
 def collect_lags(

@@ -76,7 +76,7 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
         summary: the run that made the tables, keyed as the columns of ``runs``: ``run_id`` and ``input_counts`` are shown.
     """
     rows = _all_printable(rows)
-    rows = replace(rows, ranked=rows.ranked.with_lags(lags_of_groups(rows.lags)))
+    rows = replace(rows, ranked=rows.ranked.with_lags(lags_of_groups((*rows.group_lags, *rows.lags))))
     summary = _printable(summary or {})
     groups = GroupLines(rows.ranked)
     ranks = rows.ranked.ranks_of({group_key(row) for row in (*rows.findings, *rows.detailed)})
@@ -98,7 +98,7 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
         strategies=compare(rows.tallies, FLEET_COLUMNS),
         groups=groups,
         ranked=rows.ranked,
-        has_lags=bool(rows.lags),
+        has_lags=bool(rows.lags or rows.group_lags),
         worst=group_views(rows, worst, findings),
         findings=findings,
         finding_total=sum(int(line.groups.value or 0) for line in rules),

@@ -17,7 +17,7 @@ from jobs.report.backtest_rows import collect_predicted, is_predictable
 from jobs.report.change_rows import collect_changes
 from jobs.report.commit_groups import count_commits
 from jobs.report.groups import add_settled
-from jobs.report.lag_rows import collect_lags
+from jobs.report.lag_rows import collect_group_lags, collect_lags
 from jobs.report.measures import AT_LAST_SETTLED, OF_GENERATION, ONLY_UNBROKEN, SUMMED, SUMS
 from jobs.report.rack_traffic import with_traffic
 from jobs.report.ranking import (
@@ -353,6 +353,7 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
         changes=details.changes,
         findings=[{**with_traffic(row, settings), **chosen[key]} for row in condensed if (key := finding_key(row)) in chosen],
         predicted=collect_predicted(warehouse, ranked, settings.backtest_generations) if settings.backtest_generations else None,
+        group_lags=collect_group_lags(warehouse),
         newest_ms=newest_ms,
     )
 

@@ -83,8 +83,26 @@ def current_lag(commits: DataFrame, looks: DataFrame, held: DataFrame) -> DataFr
     """
     entries = held.select(*GROUP_KEY, "member_id", F.inline("partitions"))
     owners = entries.select(*GROUP_KEY, "member_id", "topic", F.explode(F.array_distinct("partitions")).alias("partition"))
-    live = newest_commits(commits).where("NOT is_deleted")
-    rows = join_hashed(live, owners, PARTITION_KEY, "full").join(newest_ends(looks), [*TOPIC_KEY, "partition"], "left")
+    rows = join_hashed(_live_commits(commits), owners, PARTITION_KEY, "full")
+    return _with_lag(rows, looks).select(*CURRENT_LAG.schema.names)
+
+
+def group_lags(commits: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return the lag of all partitions of each group that has a known one: (cluster_id, group_id), group_lag, a decimal.
+
+    Reads: as ``current_lag``.
+    """
+    total = F.sum(F.col("lag").cast("decimal(38,0)")).alias("group_lag")
+    return _with_lag(_live_commits(commits), looks).groupBy(*GROUP_KEY).agg(total).where("group_lag IS NOT NULL")
+
+
+def _live_commits(commits: DataFrame) -> DataFrame:
+    return newest_commits(commits).where("NOT is_deleted")
+
+
+def _with_lag(commits: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return newest commits with end_offset, looked_at and lag, each null if it is not known."""
+    rows = commits.join(newest_ends(looks), [*TOPIC_KEY, "partition"], "left")
     # Offsets of an earlier or later topic with the same name do not count.
     is_same = F.coalesce(F.col("commit_topic") == F.col("looked_topic"), F.lit(True))
     known = rows.withColumns(
@@ -93,7 +111,7 @@ def current_lag(commits: DataFrame, looks: DataFrame, held: DataFrame) -> DataFr
             "looked_at": F.when(is_same & F.col("end_offset").isNotNull(), F.col("looked_at")),
         }
     )
-    return known.withColumn("lag", waiting_records(F.col("committed_offset"), F.col("end_offset"))).select(*CURRENT_LAG.schema.names)
+    return known.withColumn("lag", waiting_records(F.col("committed_offset"), F.col("end_offset")))
 
 
 def newest_moments(tables: Iterable[DataFrame]) -> DataFrame:

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.report.lag_rows import largest_lags
-from jobs.storage.current_lag import current_lag, newest_assignments, newest_moments
+from jobs.storage.current_lag import current_lag, group_lags, newest_assignments, newest_moments
 from schemas.tables import ASSIGNMENTS, CURRENT_LAG, GENERATION_AUDITS, OFFSET_SNAPSHOTS
 from schemas.vocabulary import MOST_LAG
 from tests.builders.frames import entries, frame, look_row, looks, moment
@@ -62,6 +62,15 @@ def test_lag_is_null_without_a_commit_or_an_end_of_the_same_topic(spark: SparkSe
         ("m", "never", 0, None, None, 90, 30, None),
         (None, "ends missing since", 0, 40, 9, 45, 20, 5),
     }
+
+
+def test_lag_of_a_group_is_the_sum_of_its_known_ones(spark: SparkSession) -> None:
+    """Deleted commits and ends that are not known do not count; a group without a known lag has none."""
+    commits = [commit(0, 10, 40), commit(1, 11, 50), commit(0, 12, 7, topic="unseen"), *(commit(2, 10, 1), commit(2, 11, None))]
+    commits += [commit(0, 10, MOST_LAG - 1, group_id="far"), commit(0, 10, 7, topic="unseen", group_id="none")]
+    seen = looks(spark, look(30, 90, 60, 99))
+    found = group_lags(frame(spark, OFFSET_SNAPSHOTS.schema, commits), seen).collect()
+    assert {row["group_id"]: int(row["group_lag"]) for row in found} == {"g": 50 + 10, "far": 0}
 
 
 def test_owner_is_that_of_the_newest_observed_generation(spark: SparkSession) -> None:

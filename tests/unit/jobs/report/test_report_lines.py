@@ -66,12 +66,14 @@ def test_a_packed_line_has_what_a_row_shows() -> None:
 
 def test_lag_now_is_a_column_where_it_was_collected() -> None:
     lags = [lag_row(0, 9, group_lag=Decimal(1_200)), lag_row(0, None, group_id="unknown")]
-    rows = ReportRows(ranked=Ranking([group_row("orders"), group_row("unknown")]), lags=lags)
+    without_details = [{"cluster_id": "prod", "group_id": "without", "group_lag": Decimal(34)}]
+    ranked = Ranking([group_row("orders"), group_row("unknown"), group_row("without")])
+    rows = ReportRows(ranked=ranked, lags=lags, group_lags=without_details)
     page = build_page(rows, AS_OF)
-    assert [line.lag_now.text for line in page.groups] == ["1,200", EN_DASH]
-    assert [line["lag"] for line in Outline(render(page).html).lines()] == [1_200, None]
+    assert [line.lag_now.text for line in page.groups] == ["1,200", EN_DASH, "34"]
+    assert [line["lag"] for line in Outline(render(page).html).lines()] == [1_200, None, 34]
     heading = 'data-column="lag">lag now</th>'
-    assert heading in render(page).html and heading not in render(build_page(replace(rows, lags=()), AS_OF)).html
+    assert heading in render(page).html and heading not in render(build_page(replace(rows, lags=(), group_lags=()), AS_OF)).html
 
 
 def test_unknown_figures_of_a_group_are_null() -> None:
