@@ -65,6 +65,12 @@ def _suspected(times_ms: Iterable[int | None], timeouts_ms: Iterable[int | None]
     return "", {}
 
 
+COME_AND_GO = (
+    "See in these generations which members come and go. If they restart, fix the crash or use static members (group.instance.id)."
+)
+"""The advice on a storm in which each rebalance has a visible reason."""
+
+
 @rule(
     Rule.REBALANCE_STORM,
     Severity.WARNING,
@@ -98,6 +104,7 @@ def rebalance_storm(snapshot: SnapshotFacts) -> Found | None:
         f"{len(window)} rebalances of {counted(members, 'member')} within {seconds} s, "
         f"{which.get(unexplained, f'{unexplained} of them without a visible reason')}",
         figures(rebalance_count=len(window), seconds=seconds, none_visible_count=unexplained, member_count=members),
+        advice=None if unexplained else COME_AND_GO,
     )
 
 

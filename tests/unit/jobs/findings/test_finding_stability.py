@@ -35,11 +35,13 @@ def test_a_storm_begins_with_the_tenth_rebalance() -> None:
         "warning", "11 rebalances of 2 members within 300 s, all with a visible reason",
     )  # fmt: skip
     assert finding.evidence == {"rebalance_count": "11", "seconds": "300", "none_visible_count": "0", "member_count": "2"}
+    assert finding.advice.startswith("See in these generations which members come and go.")
 
 
 def test_rebalances_without_a_visible_reason_count() -> None:
     history = [stored(number, {"a": "t0", "b": "t1"}, minute=number / 2) for number in range(1, 12)]
-    assert last(Rule.REBALANCE_STORM, *history).evidence["none_visible_count"] == "10"
+    finding = last(Rule.REBALANCE_STORM, *history)
+    assert (finding.evidence["none_visible_count"], "max.poll.interval.ms" in finding.advice) == ("10", True)
 
 
 def test_no_storm_for_slow_polled_or_follow_up_rebalances() -> None:
