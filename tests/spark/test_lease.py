@@ -15,7 +15,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs import pipeline
+from jobs import work
 from jobs.context import RunContext, StageResult
 from jobs.runtime.errors import LeaseLostError, WarehouseBusyError
 from jobs.runtime.file_lock import Holder
@@ -325,7 +325,7 @@ def test_a_run_that_lost_its_lease_does_not_take_back_what_its_heir_wrote(
 
     warehouse = tmp_path / "shared"
     monkeypatch.setattr(table_versions, "is_shared", lambda folder: True)
-    monkeypatch.setattr(pipeline.land, "run", overtaken)
+    monkeypatch.setattr(work.land, "run", overtaken)
     assert evenkeel("land", "--warehouse", warehouse, "--run-id", "overtaken") == 3
     assert "run heir on host-2 has taken the lease" in capsys.readouterr().err
     assert versions(warehouse)["movements"] == 1

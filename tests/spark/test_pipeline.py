@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs import pipeline
+from jobs import work
 from jobs.context import RunContext, software_versions
 from jobs.land import run as land_stage
 from jobs.runtime.errors import StageFailedError
@@ -190,9 +190,9 @@ def test_a_stage_that_fails_leaves_the_tables_as_they_were(land, landed: Path, m
         real(context)
         raise StageFailedError("for the test")
 
-    real = pipeline.land.run
+    real = work.land.run
     with monkeypatch.context() as patched:
-        patched.setattr(pipeline.land, "run", fail)
+        patched.setattr(work.land, "run", fail)
         assert land("second", 2) == 1
     assert sorted(map(str, rows(landed, LANDED))) == before
     assert not (landed / "_staging").exists()
