@@ -111,13 +111,13 @@ function tableOfGroups(table) {
   }
 
   const hasPast = (number) => lines.critical(number) + lines.warning(number) > 0;
-  const gains = (number) => lines.could_be(number) < lines.imbalance(number);
+  const gains = (number) => lines.could_be(number) !== null && lines.could_be(number) < lines.imbalance(number);
   const tests = {
     needs: {
       someone: (number) => lines.needs(number) !== "",
       critical: (number) => lines.severity(number) === "critical",
       warning: (number) => lines.severity(number) === "warning",
-      better: (number) => lines.severity(number) === "info",
+      better: (number) => lines.needs(number).startsWith("better assignor"),
       past: (number) => lines.needs(number) === "" && hasPast(number),
       none: (number) => lines.needs(number) === "" && !hasPast(number),
     },
