@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -39,7 +39,7 @@ class Work:
     optional_tables: Collection[str] = ()
     check: Callable[[SparkSession], None] | None = None
     after: Callable[[RunContext, datetime], None] | None = None
-    in_words: Callable[[Mapping[str, int]], str] | None = field(default=None)
+    in_words: Callable[[Mapping[str, int]], str] | None = None
 
 
 def work_of(request: Request) -> Work:

@@ -299,8 +299,8 @@ def stalled_members(facts: CommitFacts) -> Found | None:
     Severity.WARNING,
     "Commits expire within a day",
     when=(
-        "The group is empty, or has commits for a topic to which no member subscribes, and brokers delete these commits within 24 hours of "
-        "the newest moment that has landed from the cluster. That is `audit.offsets_retention_hours` after a classic group became empty, "
+        "The group is empty, or has commits for a topic to which no member subscribes. Brokers delete these commits within 24 hours of the "
+        "newest moment that has landed from the cluster. That is `audit.offsets_retention_hours` after a classic group became empty, "
         "else after the last commit: under the consumer protocol, for topics without subscription, and for commits of a group that was "
         "deleted before. This retention is assumed: no capture has the broker's `offsets.retention.minutes`. A broker looks for such "
         "commits every ten minutes, so they may stay a little longer. Groups that never had members are left out."

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .checkout import Spark
+from .profile import JAVA_OPTIONS
 
 VARIABLE = "EVENKEEL_CLASS_ARCHIVE"
 """The variable that switches the archive off, with the value ``off``."""
-SUFFIX, FAILED = ".jsa", ".failed"
+SUFFIX, FAILED, UNFINISHED = ".jsa", ".failed", ".part"
 TRAINING = "jobs/runtime/class_training.py"
 """The script whose classes are kept."""
 ON_CLASS_PATH = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
@@ -117,14 +118,16 @@ def is_switched_off(environ: Mapping[str, str]) -> bool:
 def other_archives(folder: str, name: str) -> Iterable[str]:
     """Return the paths of files in the folder of archives that belong to no present installation."""
     stem = name[: -len(SUFFIX)]
-    return [f"{folder}/{found}" for found in os.listdir(folder) if not found.startswith(stem) and found.endswith((SUFFIX, FAILED))]
+    return [
+        f"{folder}/{found}" for found in os.listdir(folder) if not found.startswith(stem) and found.endswith((SUFFIX, FAILED, UNFINISHED))
+    ]
 
 
 def _settings(archive_options: str, java_options: str, root: str, jar_files: Sequence[str]) -> dict[str, str]:
     # On the class path of Java too, since an archive has only classes from there.
     logging = f"-Dlog4j2.configurationFile={_quoted(f'{root}/conf/log4j2.properties')}"
     return {
-        "spark.driver.defaultJavaOptions": f"{java_options} {archive_options} {logging}",
+        JAVA_OPTIONS: f"{java_options} {archive_options} {logging}",
         "spark.driver.extraClassPath": ":".join(jar_files),
     }
 

@@ -11,6 +11,7 @@ from .checks import check_packages, find_spark, run
 from .class_archive import (
     FAILED,
     ON_CLASS_PATH,
+    UNFINISHED,
     ClassArchive,
     archive_name,
     is_switched_off,
@@ -180,11 +181,11 @@ class Setup:
         import time
 
         started = time.monotonic()
-        say("keeping Spark's classes for later starts; it takes some seconds and 170 MB, once")
+        say("keeping Spark's classes for later starts; it takes some seconds and 200 MB, once")
         os.makedirs(found.empty_folder, exist_ok=True)
         for other in other_archives(os.path.dirname(found.path), os.path.basename(found.path)):
             os.unlink(other)
-        part = f"{found.path}.part"
+        part = f"{found.path}{UNFINISHED}"
         settings_file = f"{self.root}/conf/{PROFILES['small']}"
         java_options = read_settings(self._read(f"conf/{PROFILES['small']}")).get(JAVA_OPTIONS, "")
         command = training_command(part, java_options, self.root, spark, jar_files, settings_file)

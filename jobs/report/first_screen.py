@@ -43,13 +43,14 @@ def build_first_screen(rows: ReportRows, as_of: datetime, listed: Container[Grou
         _need_line(row, detailed.get(group_key(row), row), found.get(group_key(row), []), histories.get(group_key(row), []))
         for row in lines
     ]
+    counted = ranked.values("need_rule", "critical_count", "warning_count")
     past = _past(rows, listed, {group_key(row) for row in lines})
     until_s = max([*rows.newest_ms.values(), *(at_ms for (at_ms,) in ranked.values("last_at_ms"))], default=0) // 1000
     return FirstScreen(
         needs=tuple(_with_advice_once(needs)),
         need_count=need_count,
         past=past[: MOST_LINES - len(needs)],
-        past_count=len(past),
+        past_count=sum(rule is None and critical + warning > 0 for rule, critical, warning in counted),
         totals=_totals(rows),
         all_empty=_all_empty(rows),
         data_until=moment(from_ms(1000 * until_s)) if until_s else "",

@@ -88,7 +88,7 @@ class FirstScreen:
         needs: the groups that need someone now, the most urgent first, at most ``MOST_LINES``.
         need_count: all of them.
         past: what no longer holds, where there is room for it.
-        past_count: all of that.
+        past_count: the groups that need nobody and have critical findings or warnings of the past.
         totals: four numbers, each with its words.
         all_empty: what to know if no group had members; else empty.
         data_until: time of the newest row that was read, UTC; empty without one.
