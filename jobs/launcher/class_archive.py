@@ -94,6 +94,8 @@ def training_command(
         *options,
         "--conf",
         "spark.sql.codegen.factoryMode=FALLBACK",
+        "--conf",
+        f"spark.sql.warehouse.dir={archive}.tables/spark-warehouse",
         f"{root}/{TRAINING}",
         f"{archive}.tables",
     )

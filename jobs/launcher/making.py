@@ -193,7 +193,7 @@ class Setup:
         others = {name: value for name, value in self.environ.items() if name not in ON_CLASS_PATH}
         environ = {**others, **start_variables(spark, python, found.empty_folder), "SPARK_LOCAL_IP": "127.0.0.1"}
         try:
-            self._attempt("keeping Spark's classes", "see the cause", command, environ=environ)
+            self._attempt("keeping Spark's classes", "see the cause", command, os.path.dirname(found.path), environ)
             os.replace(part, found.path)
             say(f"Spark's classes are kept ({time.monotonic() - started:.0f} s)")
         except (Refusal, OSError) as error:

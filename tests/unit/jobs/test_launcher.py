@@ -42,7 +42,7 @@ from jobs.launcher.checks import (
     find_program,
     find_spark,
 )
-from jobs.launcher.class_archive import ClassArchive, archive_name
+from jobs.launcher.class_archive import ClassArchive, archive_name, training_command
 from jobs.launcher.command_line import ENCODED, CommandLine, choose_way, decode_arguments, encode_arguments, parse
 from jobs.launcher.environment import choose_locale, clean_environment, codeset, resolve_paths
 from jobs.launcher.making import DEFAULT_EXTRAS, Setup, check_jar, wait_for_end
@@ -578,6 +578,11 @@ def test_an_archive_is_of_one_java_and_its_jars(tmp_path: Path):
         (tmp_path / name).write_text("changed")
         found.append(archive_name(str(tmp_path / "java"), spark, delta))
     assert len(set(found)) == 5 and found[-1] == archive_name(str(tmp_path / "java"), spark, delta)
+
+
+def test_the_making_of_an_archive_leaves_no_folder_of_spark_with_the_caller():
+    command = training_command("/c/1.jsa.part", "", "/root", SPARK, ("/a.jar",), "/root/conf/spark-local.conf")
+    assert "spark.sql.warehouse.dir=/c/1.jsa.part.tables/spark-warehouse" in command and command[-1] == "/c/1.jsa.part.tables"
 
 
 def test_a_missing_file_of_settings_is_refused(tmp_path: Path):
