@@ -357,7 +357,11 @@ class _Parser(argparse.ArgumentParser):
             if name in SPARK_OPTIONS:
                 raise UsageError(f"{name} is an option of Spark, which comes before the command: ./spark-submit.sh {name} ... {command}")
             having = [other for other, parser in others.items() if name in parser._option_string_actions]
-            hint = f", unlike {', '.join(having)}" if having else meant(name, known)
+            formats = self._option_string_actions.get("--format")
+            if formats is not None and name[2:] in (formats.choices or ()):
+                hint = f"; did you mean --format {name[2:]}?"
+            else:
+                hint = f", unlike {', '.join(having)}" if having else meant(name, known)
             self.error(f"{command} has no option {name}{hint}")
 
 

@@ -78,6 +78,16 @@ def holds_now(rule: str, is_of_newest: bool, calm_ms: int, cycle_s: int | None) 
     return is_of_newest and calm_ms <= max(CALM_MS, CALM_CYCLES * 1000 * (cycle_s or 0))
 
 
+def severest_first(severity: str, rule: str) -> tuple[int, int, str]:
+    """Return the sort key of findings of one group: the severest first, then what says that it stands still, symptoms last.
+
+    >>> found = [("critical", "rebalance_storm"), ("warning", "restart_loop"), ("critical", "hot_member")]
+    >>> [rule for _, rule in sorted(found, key=lambda one: severest_first(*one))]
+    ['hot_member', 'rebalance_storm', 'restart_loop']
+    """
+    return (-_RANKS[severity], _ORDER.get(rule, len(_ORDER)), rule)
+
+
 def need_of(current: Collection[tuple[str, str]], member_count: int | None, better_gain: float | None) -> Need | None:
     """Return the most urgent need of a group, or None.
 
@@ -98,7 +108,7 @@ def need_of(current: Collection[tuple[str, str]], member_count: int | None, bett
     """
     urgent = [found for found in current if found[0] != Severity.INFO]
     if urgent:
-        severity, rule = min(urgent, key=lambda found: (-_RANKS[found[0]], _ORDER.get(found[1], len(_ORDER)), found[1]))
+        severity, rule = min(urgent, key=lambda found: severest_first(*found))
         return Need(severity, rule)
     if member_count and better_gain is not None and better_gain >= LEAST_GAIN:
         return Need(str(Severity.INFO), BETTER_ASSIGNOR)

@@ -21,7 +21,7 @@ from jobs.pages.figures import (
 )
 from jobs.pages.generation_words import special, what_changed
 from jobs.pages.member_names import name_members
-from jobs.pages.needs import could_be, needs_words
+from jobs.pages.needs import could_be, needs_words, severest_first
 from jobs.report.exchange import draw_exchange
 from jobs.report.heat_map import lay_out
 from jobs.report.lag_lines import lag_lines, total_lag
@@ -115,7 +115,7 @@ def _sum(row: Row, measure: str) -> Figure:
 
 
 def finding_views(findings: Iterable[Row], ranks: Mapping[GroupKey, int]) -> tuple[FindingView, ...]:
-    """Return all findings: the worst severity first, then those that hold now, then by rank of the group, then the most frequent.
+    """Return all findings: the worst severity first, then those that hold now, then by rank of the group, symptoms last.
 
     Args:
         ranks: of the groups of these findings that have a rank.
@@ -126,10 +126,9 @@ def finding_views(findings: Iterable[Row], ranks: Mapping[GroupKey, int]) -> tup
             -Severity(row["severity"]).rank,
             not row["is_current"],
             ranks.get(group_key(row), math.inf),
-            -row["finding_count"],
             row["group_id"],
             row["cluster_id"],
-            row["rule_id"],
+            severest_first(row["severity"], row["rule_id"]),
         ),
     )
     return tuple(

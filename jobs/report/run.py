@@ -141,7 +141,9 @@ def write_page(page: Page, settings: ReportSettings, most_bytes: int = MOST_BYTE
         write_output([html], further_page(path, number))
     write_output([document.html], path)
     others = "".join(f" and {further_page(path, number).name}" for number, _ in enumerate(document.further, 2))
-    logger.info("report: listed %d groups in %s%s, %d of them with details", len(page.groups), path.name, others, len(document.detailed))
+    listed, detailed = len(page.groups), len(document.detailed)
+    plural = "" if listed == 1 else "s"
+    logger.info("report: listed %d group%s in %s%s, %d of them with details", listed, plural, path.name, others, detailed)
     return document.detailed
 
 

@@ -9,10 +9,11 @@ from datetime import datetime
 
 from jobs.pages.figures import movement_words
 from jobs.pages.generation_words import special, what_changed
+from jobs.pages.needs import severest_first
 from jobs.reading.one_group import GroupGeneration, PartitionOffsets, partitions_of
 from jobs.reading.published import StoredRow
 from jobs.show.members import NamedMember, members_of
-from schemas.vocabulary import CauseSource, GroupType, Severity
+from schemas.vocabulary import CauseSource, GroupType
 
 _NO_OFFSETS = PartitionOffsets(None, None, None, None)
 PROTOCOLS = {GroupType.CONSUMER.value: "consumer protocol", GroupType.CLASSIC.value: "classic protocol"}
@@ -144,8 +145,8 @@ def describe_generation(group: GroupGeneration) -> DescribedGeneration:
     )
 
 
-def _severest_first(row: StoredRow) -> tuple[int, int, str]:
-    return (-Severity(row["severity"]).rank, -int(row["position"]), row["rule_id"])
+def _severest_first(row: StoredRow) -> tuple[int | str, ...]:
+    return (*severest_first(row["severity"], row["rule_id"]), -int(row["position"]))
 
 
 def _known_from(source: CauseSource, causes: Iterable[CauseOfGeneration]) -> list[str]:

@@ -13,7 +13,7 @@ from jobs.show.described import CauseOfGeneration, DescribedGeneration
 from jobs.show.statements import Name, Part, Quoted, Rows, Statement, listed
 from jobs.show.text import count, ratio
 from schemas.keys import GENERATION_KEY
-from schemas.vocabulary import CauseSource
+from schemas.vocabulary import Cause, CauseSource
 
 MOST_NAMES = 8
 """Members that a sentence names; the others are counted."""
@@ -128,7 +128,8 @@ def _why(described: DescribedGeneration) -> Iterator[Statement]:
         yield Statement((f"What changed since the generation before: {described.change}.",), (audited,))
     ordered = sorted(described.causes, key=lambda one: (one.cause, one.source, one.detail or ""))
     for (cause, source, detail), of_kind in groupby(ordered, key=lambda one: (one.cause, one.source, one.detail)):
-        yield Statement(_cause_parts(cause, source, detail, list(of_kind)), (audited,))
+        finished = audit["previous_generation"] if cause == Cause.HAND_OVER else None
+        yield Statement(_cause_parts(cause, source, detail, list(of_kind), finished), (audited,))
     if audit["verdict"] is not None and (audit["imbalance_ratio"] or 0) >= EVEN:
         yield Statement(
             (NONE_BETTER if _could_be_more_even(audit) else VERDICTS.get(audit["verdict"], words(audit["verdict"])),), (audited,)
@@ -143,11 +144,14 @@ def _could_be_more_even(audit: StoredRow) -> bool:
     return audit["least_spread"] is None or spread > audit["least_spread"]
 
 
-def _cause_parts(cause: str, source: str, detail: str | None, causes: Iterable[CauseOfGeneration]) -> tuple[Part, ...]:
+def _cause_parts(
+    cause: str, source: str, detail: str | None, causes: Iterable[CauseOfGeneration], finished: int | None
+) -> tuple[Part, ...]:
     names = [one.member_id if one.member is None else one.member.name for one in causes if one.member_id is not None]
     members: list[Part] = [f", {'member' if len(names) == 1 else 'members'} ", *listed(names, MOST_NAMES)] if names else []
     because: list[Part] = [" (", Quoted(words(detail)), ")"] if detail else []
-    return (f"Cause: {words(cause)}", *because, *members, f". {KNOWN_FROM.get(source, '')}")
+    finishes = "" if finished is None else f", which finishes generation {finished}"
+    return (f"Cause: {words(cause)}{finishes}", *because, *members, f". {KNOWN_FROM.get(source, '')}")
 
 
 def _change(described: DescribedGeneration) -> Iterator[Statement]:

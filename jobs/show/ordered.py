@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from jobs.pages.needs import holds_now, need_of, worst_first
+from jobs.pages.needs import holds_now, need_of, severest_first, worst_first
 from jobs.reading.fleet import GroupSummary
 from schemas.vocabulary import Severity
 
@@ -18,7 +18,7 @@ def order_groups(groups: Iterable[GroupSummary]) -> list[GroupSummary]:
 
 def holding_findings(group: GroupSummary) -> list[tuple[str, str]]:
     """Return severity and rule id of the findings that hold now."""
-    newest = sorted(group.newest_findings, key=lambda one: (one.severity, one.rule_id))
+    newest = sorted(group.newest_findings, key=lambda one: severest_first(one.severity, one.rule_id))
     return [(one.severity, one.rule_id) for one in newest if holds_now(one.rule_id, True, group.calm_ms, one.cycle_s)]
 
 

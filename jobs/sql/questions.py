@@ -17,33 +17,35 @@ GROUP BY ALL
 ORDER BY imbalance_ratio DESC, group_id
 """,
     "cost": """\
-SELECT group_id, observed_at, generation, movement_count, avoidable_movement_count, actual_revocation_count, idle_member_count,
-       pause_partition_ms
+SELECT cluster_id, group_id, observed_month, count(*) AS generation_count, sum(movement_count) AS movement_count,
+       sum(avoidable_movement_count) AS avoidable_movement_count, max_by(generation, movement_count) AS dearest_generation,
+       sum(actual_revocation_count) AS actual_revocation_count, sum(pause_partition_ms) AS pause_partition_ms
 FROM generation_audits_published
 WHERE basis = 'observed' AND movement_count > 0
-ORDER BY avoidable_movement_count DESC NULLS LAST, movement_count DESC, group_id, position
+GROUP BY cluster_id, group_id, observed_month
+ORDER BY observed_month DESC, avoidable_movement_count DESC NULLS LAST, movement_count DESC, group_id, cluster_id
 """,
     "why": """\
-SELECT group_id, trigger, count(*) AS rebalance_count, sum(movement_count) AS movement_count
+SELECT cluster_id, group_id, trigger, count(*) AS rebalance_count, sum(movement_count) AS movement_count
 FROM generation_audits_published LATERAL VIEW explode(triggers) AS trigger
 WHERE basis = 'observed'
-GROUP BY group_id, trigger
-ORDER BY rebalance_count DESC, group_id, trigger
+GROUP BY cluster_id, group_id, trigger
+ORDER BY rebalance_count DESC, group_id, cluster_id, trigger
 """,
     "conformance": """\
-SELECT group_id, strategy, conformance, count(*) AS generation_count
+SELECT cluster_id, group_id, strategy, conformance, count(*) AS generation_count
 FROM generation_audits_published
 WHERE basis = 'recomputed'
-GROUP BY group_id, strategy, conformance
-ORDER BY conformance = 'differs' DESC, group_id, strategy, conformance
+GROUP BY cluster_id, group_id, strategy, conformance
+ORDER BY conformance = 'differs' DESC, group_id, cluster_id, strategy, conformance
 """,
     "resume": """\
-SELECT group_id, resume_outcome, count(*) AS partition_count, sum(lag) AS lag,
+SELECT cluster_id, group_id, resume_outcome, count(*) AS partition_count, sum(lag) AS lag,
        max(timestampdiff(SECOND, committed_at, observed_at)) AS longest_since_commit_s
 FROM movements_published
 WHERE basis = 'observed' AND member_id IS NOT NULL
-GROUP BY group_id, resume_outcome
-ORDER BY group_id, resume_outcome
+GROUP BY cluster_id, group_id, resume_outcome
+ORDER BY group_id, cluster_id, resume_outcome
 """,
 }
 """Name of a question -> its query."""

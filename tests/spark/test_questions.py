@@ -64,11 +64,20 @@ def test_unbalanced_query_lists_groups_by_their_newest_settled_generation(
             assert others[row.better_strategy] == min(ratio for ratio in others.values() if ratio is not None)
 
 
-def test_cost_query_sums_movements_with_the_worst_first(ask: Ask, observed: list[dict[str, Any]]) -> None:
+def test_cost_query_sums_movements_of_a_month_with_the_worst_first(ask: Ask, observed: list[dict[str, Any]]) -> None:
     found = ask(COST)
-    moved = [row for row in observed if row["movement_count"]]
-    assert sum(row.movement_count for row in found) == sum(row["movement_count"] for row in moved)
-    assert len(found) == len(moved) > 0
+    moved: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in observed:
+        if row["movement_count"]:
+            moved.setdefault((row["cluster_id"], row["group_id"], row["observed_month"]), []).append(row)
+    of_month = ("cluster_id", "group_id", "observed_month")
+    expected = Counter({key: sum(row["movement_count"] for row in rows) for key, rows in moved.items()})
+    assert counted(found, *of_month, count="movement_count") == expected
+    for row in found:
+        rows_of_month = moved[tuple(row[name] for name in of_month)]
+        most = max(one["movement_count"] for one in rows_of_month)
+        assert row.dearest_generation in {one["generation"] for one in rows_of_month if one["movement_count"] == most}
+        assert row.generation_count == len(rows_of_month)
     avoidable = [row.avoidable_movement_count for row in found]
     known = [count for count in avoidable if count is not None]
     assert avoidable[: len(known)] == sorted(known, reverse=True) and 0 < known[0], "the worst comes first"

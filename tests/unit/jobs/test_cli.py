@@ -202,6 +202,7 @@ def test_a_flag_with_a_mistake_says_so() -> None:
         (["--master", "yarn", "run"], "--master is an option of Spark, which only ./spark-submit.sh takes"),
         (["report", "--export", "csv,cvs"], "--export: found 'cvs', expected some of csv, json, prometheus; did you mean csv? "),
         (["report", "--input", "x"], "report has no option --input, unlike run, land; "),
+        (["explain", "g", "--json"], "explain has no option --json; did you mean --format json? evenkeel explain --help"),
         (["land", "--fail-on", "info"], "land has no option --fail-on, unlike run, audit; "),
         (["verify", "--run-id", "r"], "verify has no option --run-id, unlike run, land, "),
         (["audit", "--recompute"], "audit has no option --recompute, unlike assign; evenkeel audit --help lists"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         member("b-2", ["orders"], {"orders": [3]}, group_instance_id="static-b"),
     ]
     causes = [{"cause": "joined", "member_id": "b-2", "source": "records", "detail": None}]
+    handed = [{"cause": "hand_over", "member_id": None, "source": "records", "detail": None}]
     loads = {"partitions_per_member_min": 1, "partitions_per_member_max": 3, "imbalance_ratio": 1.5, "partition_count": 4}
     moves = {"previous_generation": 10, "movement_count": 1, "avoidable_movement_count": 1, "is_lower_bound": False}
     verdict = {"verdict": "better_elsewhere", "better_strategy": "sticky", "better_gain": 0.5, "idle_member_count": 0}
@@ -39,6 +41,12 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         finding("pay", 20, "range_crowded", "warning", "Range gives a-1 3 of 4", "Use sticky."),
         finding("pay", 10, "idle_members", "info", "1 idle", "Nothing."),
         generation("lone", 10, alone, ORDERS, audited={"partition_count": 4}),
+        generation(
+            "handing", 10, both, ORDERS, audited={"previous_generation": 9, "triggers": ["cooperative_follow_up"], "causes": handed}
+        ),
+        finding("handing", 10, "partition_flapping", "warning", "It flaps", "Look."),
+        finding("handing", 10, "restart_loop", "warning", "It restarts", "Look."),
+        finding("handing", 10, "idle_members", "critical", "1 idle", "Look."),
         *(
             generation(
                 name, 10, both, ORDERS, audited={**loads, "verdict": "inherent", "least_spread": least_spread, "triggers": ["first_seen"]}
@@ -96,6 +104,15 @@ def test_group_of_which_little_is_known_is_explained_without_guesses(explain: An
     assert "The generation before is not known, so it is not known what moved." in text
     assert "The generation before is not known, so no reason is known." in text
     assert "Nothing in this generation needs a change." in text
+
+
+def test_hand_over_names_the_generation_that_it_finishes(explain: Any) -> None:
+    assert "Cause: hand over, which finishes generation 9. The records show it. [1]" in explain("handing")
+
+
+def test_symptoms_come_after_other_findings_of_their_severity(explain: Any) -> None:
+    found = re.findall(r"^  (?:Critical|Warning), (.*?): ", explain("handing"), re.MULTILINE)
+    assert found == ["idle members", "restart loop", "partition flapping"]
 
 
 def test_markdown_has_the_same_sentences_with_names_as_code(explain: Any) -> None:
