@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from .checkout import Jar, Spark, explain_failure, ivy_module, ivy_settings, read_jars, read_lock, requirements, select_packages
+from .checkout import Jar, Spark, ivy_module, ivy_settings, read_jars, read_lock, requirements, select_packages
 from .checks import check_packages, find_spark, run
 from .class_archive import (
     FAILED,
@@ -21,17 +22,13 @@ from .class_archive import (
 )
 from .messages import Refusal, say, unwritable
 from .profile import JAVA_OPTIONS, PROFILES, read_settings
-
-if TYPE_CHECKING:
-    import subprocess
+from .programs import run_program
 
 DEFAULT_EXTRAS = ("spark", "quality", "report", "kafka", "reading")
 """Extras in .venv, besides the dependencies of every installation."""
 PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes")
-PROGRESS_SECONDS = 10.0
-"""How often a long setup says that it still works."""
-END_SECONDS = 2.0
-"""How long an interrupted program of the setup may take to end by itself."""
+TRAINING_SECONDS = 600.0
+"""How long the archive of Spark's classes may take: it saves seconds, so no call waits for it without an end."""
 
 
 class PipCall(NamedTuple):
@@ -57,7 +54,8 @@ class Setup:
         self.environ = environ
         self.venv = f"{root}/.venv"
         self.venv_python = f"{self.venv}/bin/python"
-        self._state = f"{root}/.evenkeel"
+        # Java compares the class path of an archive with its own: a checkout that is reached by a symbolic link has the same one.
+        self._state = os.path.realpath(f"{root}/.evenkeel")
         self._stamp_path = f"{self.venv}/complete"
         self._base_python = os.path.realpath(python) if python == self.venv_python else python
         self._lock = -1
@@ -79,7 +77,7 @@ class Setup:
 
     def venv_spark(self) -> Spark:
         """Return the Spark that was installed into .venv."""
-        library = f"{self.venv}/lib"
+        library = os.path.realpath(f"{self.venv}/lib")
         newest = sorted(name for name in os.listdir(library) if name.startswith("python3."))[-1]
         return find_spark(f"{library}/{newest}/site-packages/pyspark")
 
@@ -178,6 +176,7 @@ class Setup:
 
     def _keep_classes(self, found: ClassArchive, spark: Spark, python: str, jar_files: Sequence[str]) -> None:
         """Make the archive of Spark's classes, or leave a note that it failed."""
+        import shutil
         import time
 
         started = time.monotonic()
@@ -186,6 +185,8 @@ class Setup:
         for other in other_archives(os.path.dirname(found.path), os.path.basename(found.path)):
             os.unlink(other)
         part = f"{found.path}{UNFINISHED}"
+        # What a killed call has left.
+        shutil.rmtree(f"{part}.tables", ignore_errors=True)
         settings_file = f"{self.root}/conf/{PROFILES['small']}"
         java_options = read_settings(self._read(f"conf/{PROFILES['small']}")).get(JAVA_OPTIONS, "")
         command = training_command(part, java_options, self.root, spark, jar_files, settings_file)
@@ -193,7 +194,7 @@ class Setup:
         others = {name: value for name, value in self.environ.items() if name not in ON_CLASS_PATH}
         environ = {**others, **start_variables(spark, python, found.empty_folder), "SPARK_LOCAL_IP": "127.0.0.1"}
         try:
-            self._attempt("keeping Spark's classes", "see the cause", command, os.path.dirname(found.path), environ)
+            self._attempt("keeping Spark's classes", "see the cause", command, os.path.dirname(found.path), environ, TRAINING_SECONDS)
             os.replace(part, found.path)
             say(f"Spark's classes are kept ({time.monotonic() - started:.0f} s)")
         except (Refusal, OSError) as error:
@@ -342,35 +343,21 @@ class Setup:
         return tuple(f"{folder}/{jar.file_name}" for jar in jars)
 
     def _attempt(
-        self, what: str, remedy: str, command: Sequence[str], folder: str | None = None, environ: Mapping[str, str] | None = None
+        self,
+        what: str,
+        remedy: str,
+        command: Sequence[str],
+        folder: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        limit_seconds: float = math.inf,
     ) -> None:
         """Run a program with its output in setup.log, in the caller's environment if no other is given.
 
         Raises:
-            Refusal: it failed; one line with `what`, the cause and the remedy.
+            Refusal: it failed or took longer than ``limit_seconds``; one line with `what`, the cause and the remedy.
         """
-        import subprocess
-
         log = f"{self._state}/setup.log"
-        with open(log, "wb") as output:
-            process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=environ or self.environ,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=(self._lock,),
-            )
-            try:
-                code = wait_for_end(process.wait, what)
-            except KeyboardInterrupt:
-                end(process)
-                raise
-        if code:
-            with open(log, encoding="utf-8", errors="replace") as file:
-                cause = explain_failure(file.read(), remedy, _is_full(log))
-            raise Refusal(f"{what} failed: {cause}, then call again (its output: {log})")
+        run_program(what, remedy, command, log, environ or self.environ, folder, self._lock, limit_seconds)
 
 
 def check_jar(path: str, jar: Jar) -> None:
@@ -384,48 +371,3 @@ def check_jar(path: str, jar: Jar) -> None:
         found = hashlib.sha256(file.read()).hexdigest()
     if found != jar.sha256:
         raise Refusal(f"checking Delta's jars failed: {jar.file_name} has SHA-256 {found}, expected {jar.sha256}; {remedy}")
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End a program of the setup: by asking it, then by force."""
-    import subprocess
-
-    process.terminate()
-    try:
-        process.wait(END_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def wait_for_end(wait: Callable[[float], int], what: str, progress_seconds: float = PROGRESS_SECONDS) -> int:
-    """Return the exit code of a process; report regularly that it still works.
-
-    Args:
-        wait: returns the exit code, or raises ``subprocess.TimeoutExpired`` after so many seconds.
-        what: names the work.
-        progress_seconds: between two lines.
-    """
-    import subprocess
-    import time
-
-    started = time.monotonic()
-    while True:
-        try:
-            return wait(progress_seconds)
-        except subprocess.TimeoutExpired:
-            say(f"still {what} ({time.monotonic() - started:.0f} s)")
-
-
-def _is_full(log: str) -> bool:
-    """Return whether nothing can be written beside a log: on a full disk the program's own message may be lost."""
-    probe = f"{log}.probe"
-    try:
-        with open(probe, "wb") as file:
-            file.write(bytes(4096))
-    except OSError:
-        return True
-    finally:
-        if os.path.exists(probe):
-            os.unlink(probe)
-    return False

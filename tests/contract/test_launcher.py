@@ -72,6 +72,21 @@ def test_another_jar_makes_another_archive_and_removes_the_first(checkout: Check
     assert len(before) == len(after) == 1 and before != after and checkout.count("training") == 2
 
 
+def test_a_checkout_with_links_to_another_ones_parts_reads_its_archive(checkout: Checkout, tmp_path: Path) -> None:
+    """It made one of its own, and removed that of the other checkout: the two made their archives anew in turn."""
+    assert checkout.call("--setup", EVENKEEL_CLASS_ARCHIVE="").returncode == 0
+    (archive,) = (checkout.root / ".evenkeel" / "classes").glob("*.jsa")
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    for part in checkout.root.iterdir():
+        (linked / part.name).symlink_to(part)
+    (linked / "spark-submit.sh").unlink()
+    shutil.copy2(checkout.root / "spark-submit.sh", linked)
+    result = checkout.call("run", EVENKEEL_CLASS_ARCHIVE="", SHOW="1", script=linked / "spark-submit.sh")
+    assert result.returncode == 0 and checkout.count("training") == 1
+    assert f'-XX:SharedArchiveFile="{archive}" ' in result.stdout
+
+
 def test_a_start_without_an_archive_is_as_before_and_says_so_once(checkout: Checkout) -> None:
     first = checkout.call("run", EVENKEEL_CLASS_ARCHIVE="", TRAINING_FAILS="1")
     assert first.returncode == 0 and "Spark's classes are not kept, so each start takes some seconds more" in first.stderr

@@ -10,6 +10,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -45,9 +46,10 @@ from jobs.launcher.checks import (
 from jobs.launcher.class_archive import ClassArchive, archive_name, training_command
 from jobs.launcher.command_line import ENCODED, CommandLine, choose_way, decode_arguments, encode_arguments, parse
 from jobs.launcher.environment import choose_locale, clean_environment, codeset, resolve_paths
-from jobs.launcher.making import DEFAULT_EXTRAS, Setup, check_jar, wait_for_end
+from jobs.launcher.making import DEFAULT_EXTRAS, Setup, check_jar
 from jobs.launcher.messages import Refusal
 from jobs.launcher.profile import Machine, OwnSettings, Profile, choose_profile, find_machine, own_settings, read_settings
+from jobs.launcher.programs import run_program, wait_for_end
 from jobs.launcher.start import Start, cluster_start, local_start, python_start, stderr_path
 from jobs.launcher.workload import MB, Size, Workload, find_workload, local_folder, measure_inputs, measure_warehouse
 from jobs.runtime import locations
@@ -955,6 +957,14 @@ def test_a_long_setup_says_that_it_still_works(capsys: pytest.CaptureFixture[str
 
     assert wait_for_end(wait_twice(), "installing") == 3
     assert capsys.readouterr().err == "evenkeel: still installing (0 s)\n" * 2
+
+
+def test_a_program_that_hangs_is_ended_at_its_limit(tmp_path: Path):
+    log, started = tmp_path / "setup.log", time.monotonic()
+    with pytest.raises(Refusal, match=r"^keeping classes took more than 0 s and was ended \(its output: .*setup\.log\)$"):
+        run_program("keeping classes", "wait", ("bash", "-c", "echo $$; exec sleep 300"), str(log), {**os.environ}, limit_seconds=0.2)
+    assert time.monotonic() - started < 60
+    assert not os.path.exists(f"/proc/{log.read_text().strip()}")
 
 
 class Pip(Setup):
