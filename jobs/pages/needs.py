@@ -147,8 +147,8 @@ def worst_first(row: Row) -> tuple[float | str, ...]:
     """Return the sort key of the ranking: what needs someone now comes first, then what is past.
 
     That is: the severity of the need, whether the group is stuck or silent now, the findings that hold now, the gain of a better assignor
-    that is a need. Then over all generations critical findings, warnings, avoidable movements, movements; unknown counts as 0. Groups
-    without generations come last.
+    that is a need. Then groups that were not deleted, and over all generations critical findings, warnings, avoidable movements,
+    movements; unknown counts as 0. Groups without generations come last.
     """
     need = stored_need(row)
     return (
@@ -157,6 +157,7 @@ def worst_first(row: Row) -> tuple[float | str, ...]:
         -row["current_critical_count"],
         -row["current_warning_count"],
         -row["better_gain"] if need is not None and need.rule == BETTER_ASSIGNOR else 0,
+        row["deleted_at_ms"] is not None,
         -row["critical_count"],
         -row["warning_count"],
         -(row["avoidable_movement_count"] or 0),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from jobs.reading.deletions import deletion_times
 from jobs.reading.names import matching, no_group
 from jobs.reading.published import Filter, PublishedTables, StoredRow
 from jobs.reading.stored import GroupKey
@@ -18,6 +19,7 @@ _COLUMNS = (
     *("better_strategy", "better_gain", "verdict"),
 )
 _SUMS = ("movement_count", "avoidable_movement_count")
+DELETED = "deleted"
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class GroupSummary:
     """A group in one line. Figures of balance are those of its last settled generation with members; None without one.
 
     Attributes:
-        state: ``empty`` without members now, ``unsettled`` while partitions are withheld, else ``stable``.
+        state: ``deleted`` if it was, ``empty`` without members now, ``unsettled`` while partitions are withheld, else ``stable``.
         member_count: members now.
         observed_at: time of the newest generation.
         better_strategy: the assignor that would balance better; None where the own one is as good.
@@ -91,7 +93,9 @@ def read_fleet(tables: PublishedTables, pattern: str | None = None, cluster_id: 
     for row in tables.newest("findings", (*GROUP_KEY, "rule_id", "severity"), ("evidence",), of_cluster):
         findings[GroupKey(row["cluster_id"], row["group_id"])].append(row)
     moments = _newest_moments(tables, of_cluster, audits)
-    return [_summary(key, audits[key], findings[key], moments[key.cluster_id]) for key in chosen]
+    empty = {key: newest["position"] for key in chosen if not (newest := _newest(audits[key]))["member_count"]}
+    deleted = deletion_times(tables, empty) if empty else {}
+    return [_summary(key, audits[key], findings[key], moments[key.cluster_id], key in deleted) for key in chosen]
 
 
 def _newest_moments(tables: PublishedTables, wanted: Filter, audits: Mapping[GroupKey, list[StoredRow]]) -> dict[str, datetime]:
@@ -106,8 +110,12 @@ def _newest_moments(tables: PublishedTables, wanted: Filter, audits: Mapping[Gro
     return newest
 
 
-def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow], newest_moment: datetime) -> GroupSummary:
-    newest = max(audits, key=lambda row: int(row["position"]))
+def _newest(audits: Iterable[StoredRow]) -> StoredRow:
+    return max(audits, key=lambda row: int(row["position"]))
+
+
+def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow], newest_moment: datetime, is_deleted: bool) -> GroupSummary:
+    newest = _newest(audits)
     with_members = (row for row in audits if row["is_settled"] is not False and row["member_count"])
     settled = max(with_members, key=lambda row: int(row["position"]), default=None)
     figures: StoredRow = settled or dict.fromkeys(("strategy", *_COLUMNS))
@@ -116,7 +124,7 @@ def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow], 
         finding_counts[row["severity"]] += row["row_count"]
     return GroupSummary(
         key=key,
-        state="empty" if not newest["member_count"] else "unsettled" if newest["is_settled"] is False else "stable",
+        state=DELETED if is_deleted else _state(newest),
         member_count=newest["member_count"],
         generation_count=sum(row["row_count"] for row in audits),
         observed_at=newest["observed_at"],
@@ -135,6 +143,12 @@ def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow], 
         calm_ms=(newest_moment - newest["observed_at"]) // timedelta(milliseconds=1),
         finding_counts=finding_counts,
     )
+
+
+def _state(newest: StoredRow) -> str:
+    if not newest["member_count"]:
+        return "empty"
+    return "unsettled" if newest["is_settled"] is False else "stable"
 
 
 def _cycle_s(evidence: list[tuple[str, str]] | None) -> int | None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from assignors.generation.generation import Generation
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
+from jobs.reading.deletions import deletion_times
 from jobs.reading.names import is_pattern, listed, matching, no_group, no_match, shown
 from jobs.reading.stored import Client, GroupKey, StoredGeneration
 from jobs.runtime.errors import UsageError
 from schemas.keys import GROUP_KEY
 from schemas.vocabulary import Basis, GroupType
-from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
 
 if TYPE_CHECKING:
     from jobs.reading.published import Filter, PublishedTables, StoredRow
@@ -49,7 +49,7 @@ def read_groups(
     if not newest:
         raise UsageError(f"groups {listed(names) or 'of the warehouse'}: none has a settled generation with members")
     snapshots, topics = _snapshots(tables, newest), read_topics(tables, newest.values())
-    ended = _ended(tables, audits)
+    ended = deletion_times(tables, {key: max(row["position"] for row in rows) for key, rows in audits.items()})
     return [_stored(key, newest[key], audits[key], snapshots[key], topics, ended.get(key)) for key in sorted(newest) if key in snapshots]
 
 
@@ -159,18 +159,6 @@ def read_topics(tables: PublishedTables, audits: Iterable[StoredRow]) -> dict[tu
 def topics_by_hash(rows: Iterable[StoredRow]) -> dict[tuple[str, str], list[StoredRow]]:
     """Return the topics of rows of ``generation_topics`` by cluster and ``topics_hash``."""
     return {(row["cluster_id"], row["topics_hash"]): row["topics"] for row in rows}
-
-
-def _ended(tables: PublishedTables, audits: Mapping[GroupKey, Sequence[StoredRow]]) -> dict[GroupKey, datetime]:
-    """Return when groups were deleted that have had no snapshot since."""
-    wanted = {"group_id": {key.group_id for key in audits}, "type": (CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA)}
-    ended: dict[GroupKey, StoredRow] = {}
-    for row in tables.rows("group_records", ("cluster_id", "group_id", "offset", "timestamp", "value"), wanted):
-        key = GroupKey(row["cluster_id"], row["group_id"])
-        is_later = key in audits and row["offset"] > max(audit["position"] for audit in audits[key])
-        if is_later and (key not in ended or row["offset"] > ended[key]["offset"]):
-            ended[key] = row
-    return {key: row["timestamp"] for key, row in ended.items() if row["value"] is None}
 
 
 def _stored(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, time, timezone
 
 from assignors.model import TopicPartition
+from jobs.reading.deletions import deletion_times
 from jobs.reading.names import shown
 from jobs.reading.published import PublishedTables, StoredRow
 from jobs.reading.stored import GroupKey
@@ -64,6 +65,7 @@ class GroupGeneration:
         generation_count: generations of the group that are stored.
         until: time of the next generation; None for the newest one.
         empty_since: time from which on the group has no members; None for one that has some.
+        deleted_at: when the group was deleted; None for one that was not.
         newest_position: position of the newest generation.
     """
 
@@ -79,6 +81,7 @@ class GroupGeneration:
     generation_count: int
     until: datetime | None
     empty_since: datetime | None
+    deleted_at: datetime | None
     newest_position: int
 
 
@@ -108,6 +111,8 @@ def read_group_generation(
     movements = tables.rows("movements", _MOVEMENT_COLUMNS, {**of_group, "position": [position]})
     findings = tables.rows("findings", _FINDING_COLUMNS, {**wanted, "position": [position]})
     until = index[number + 1]["observed_at"] if number + 1 < len(index) else None
+    newest_position, empty_since = index[-1]["position"], _empty_since(index)
+    deleted_at = None if empty_since is None else deletion_times(tables, {key: newest_position}).get(key)
     partitions = {one for row in snapshots.values() for member in row["members"] for one in partitions_of(member["assigned"])}
     return GroupGeneration(
         key=key,
@@ -121,8 +126,9 @@ def read_group_generation(
         offsets=read_offsets(tables, key, partitions, until if moment is None else moment),
         generation_count=len(index),
         until=until,
-        empty_since=_empty_since(index),
-        newest_position=index[-1]["position"],
+        empty_since=empty_since,
+        deleted_at=deleted_at,
+        newest_position=newest_position,
     )
 
 

@@ -162,9 +162,11 @@ def _totals(rows: ReportRows) -> tuple[tuple[Figure, str], ...]:
     in_groups = [number for (number,) in rows.ranked.values("member_count") if number]
     members, alive = sum(in_groups), len(in_groups)
     where = f" in {alive:,} {'group' if alive == 1 else 'groups'}" if 0 < alive < groups else ""
+    deleted = sum(at_ms is not None for (at_ms,) in rows.ranked.values("deleted_at_ms"))
+    gone = f", {deleted:,} of them deleted" if deleted else ""
     avoidable = sum_of(observed, "avoidable_movement_count").figure("no generation whose predecessor is known")
     return (
-        (count(groups), "group" if groups == 1 else "groups"),
+        (count(groups), ("group" if groups == 1 else "groups") + gone),
         (count(members), f"{'member' if members == 1 else 'members'}{where} when last seen"),
         (count(generations), "generation seen" if generations == 1 else "generations seen"),
         (Figure(avoidable.text, avoidable.note, avoidable.value), "partitions moved without need"),

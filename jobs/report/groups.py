@@ -104,10 +104,16 @@ class GroupLines(Sequence[GroupLine]):
             imbalance=ratio(row["imbalance_ratio"], WHY["imbalance_ratio"]),
             could_be=ratio(could_be(row["imbalance_ratio"], row["better_gain"]), WHY["imbalance_ratio"]),
             lag_now=count(row["lag_now"], "no partition has both a commit and a known end, or too many commits are stored"),
-            members=count(row["member_count"], WHY["member_count"]),
+            members=_members(row),
             generations=count(row["generation_count"]),
             last_at=moment(from_ms(row["last_at_ms"])),
         )
+
+
+def _members(row: Row) -> Figure:
+    if row["deleted_at_ms"] is not None:
+        return Figure("deleted", f"at {moment(from_ms(row['deleted_at_ms']))} UTC", 0)
+    return count(row["member_count"], WHY["member_count"])
 
 
 def _sum(row: Row, measure: str) -> Figure:

@@ -30,6 +30,7 @@ _COLUMNS = (
     "better_gain",
     "lag_now",
     "member_count",
+    "deleted_at_ms",
     "generation_count",
     "last_at_ms",
 )
@@ -42,6 +43,7 @@ PACKED = (
 
 A cluster, strategy, need or severity is a text at its first occurrence in a file, and later its number among the earlier texts of its
 kind. ``needs`` and ``severity`` are empty if nobody is needed now. ``unknown`` counts the generations that do not know the measure.
+``members`` is -1 for a group that was deleted.
 ``seconds_ago`` is counted from ``PackedLines.newest``. ``anchor`` is the digest in the group's anchor, as base64 with the alphabet of
 addresses. Unknown values are null."""
 
@@ -122,6 +124,7 @@ class _Packer:
         better_gain: float | None,
         lag: int | None,
         members: int | None,
+        deleted_at_ms: int | None,
         generations: int,
         last_at_ms: int,
     ) -> str:
@@ -138,7 +141,7 @@ class _Packer:
             "null" if imbalance is None else f"{imbalance:.2f}",
             "null" if best is None else f"{best:.2f}",
             _or_null(lag),
-            _or_null(members),
+            _or_null(members) if deleted_at_ms is None else -1,
             generations,
             self._newest - last_at_ms // 1000,
         ]

@@ -16,6 +16,7 @@ from jobs.pages.member_names import is_bare
 from jobs.report.backtest_rows import collect_predicted, is_predictable
 from jobs.report.change_rows import collect_changes
 from jobs.report.commit_groups import count_commits
+from jobs.report.deletions import last_deletions
 from jobs.report.groups import add_settled
 from jobs.report.lag_rows import collect_group_lags, collect_lags
 from jobs.report.measures import AT_LAST_SETTLED, OF_GENERATION, ONLY_UNBROKEN, SUMMED, SUMS
@@ -28,6 +29,7 @@ from jobs.report.ranking import (
     group_key,
     has_no_generations,
     merge_parts,
+    newest_of_present,
 )
 from jobs.report.view import SETTLED_COLUMNS, ReportRows, Row
 from jobs.storage.sql_literals import is_one_of
@@ -38,6 +40,7 @@ from schemas.tables import (
     ASSIGNMENTS,
     FINDINGS,
     GENERATION_AUDITS,
+    GROUP_RECORDS,
     MOVEMENTS,
     OFFSET_SNAPSHOTS,
     SUBSCRIPTION_SNAPSHOTS,
@@ -328,12 +331,14 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     looks = [name for name in (OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name) if not warehouse.is_empty(name)]
     if looks:
         counted = counted.unionByName(read_until(*map(warehouse.read, looks)), allowMissingColumns=True)
+    if not warehouse.is_empty(GROUP_RECORDS.name):
+        counted = counted.unionByName(last_deletions(warehouse.read(GROUP_RECORDS.name)), allowMissingColumns=True)
     counts = counted.toArrow()
     parts = counts.filter(counts["group_id"].is_valid())
     newest_ms = _newest_moments(counts)
     ranked = Ranking(merge_parts(_rows(parts.sort_by([(name, "ascending") for name in GROUP_KEY])), newest_ms))
     worst = [row for row in ranked[: settings.worst_groups] if not has_no_generations(row)]
-    newest = {(cluster, group): (at, calm) for cluster, group, at, calm in ranked.values(*GROUP_KEY, "newest_position", "calm_ms")}
+    newest = newest_of_present(ranked)
     found = (part for part in _rows(parts.select(_FOUND)) if part["rule_id"] is not None)
     chosen = choose_findings(found, newest, {group_key(row) for row in worst}, MOST_FINDINGS)
     of_chosen = findings.where(

@@ -102,17 +102,23 @@ def merge_parts(parts: Iterable[Row], newest_ms: Mapping[str, int]) -> Iterator[
             <name>_known, first_at_ms, last_at_ms, newest_position, member_count (there), predictable_count and predictable_at_ms (null
             without such a generation), settled_position and ``AT_LAST_SETTLED`` (null without a settled generation with members); per
             rule_id and severity of its findings, in other parts, finding_count, newest_position and cycle_s. rule_id is null in the first
-            kind only. Of a group that only commits one part, with commit_count, first_at_ms, last_at_ms and newest_position.
+            kind only. Of a group that only commits one part, with commit_count, first_at_ms, last_at_ms and newest_position. Of a group
+            that was deleted one more, with deleted_position and deleted_at_ms.
     """
     for key, members in groupby(parts, group_key):
         audited: list[Row] = []
         found: list[Row] = []
         committed: list[Row] = []
+        deleted: list[Row] = []
         for part in members:
-            kind = found if part["rule_id"] is not None else audited if part.get("commit_count") is None else committed
-            kind.append(part)
+            if part["rule_id"] is not None:
+                found.append(part)
+            elif part.get("deleted_position") is not None:
+                deleted.append(part)
+            else:
+                (audited if part.get("commit_count") is None else committed).append(part)
         if audited:
-            yield _merge(key, audited, found, newest_ms[key[0]])
+            yield _merge(key, audited, found, newest_ms[key[0]], deleted)
         elif committed:
             yield _commits_only(key, committed[0])
 
@@ -133,18 +139,20 @@ def _commits_only(key: GroupKey, committed: Row) -> Row:
             "need_severity": None,
             "need_rule": None,
             "lag_now": None,
+            "deleted_at_ms": None,
             "calm_ms": 0,
             **times,
         }
     )
 
 
-def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row], now_ms: int) -> Row:
+def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row], now_ms: int, deleted: Sequence[Row]) -> Row:
     newest = max(audited, key=itemgetter("newest_position"))
     settled = max((part for part in audited if part["settled_position"] is not None), key=itemgetter("settled_position"), default=None)
     row: dict[str, Any] = dict(zip(("cluster_id", "group_id"), key, strict=True))
     at = (newest["newest_position"], now_ms - max(part["last_at_ms"] for part in audited))
-    holding = [part for part in found if _holds(part, at)]
+    deleted_at_ms = next((part["deleted_at_ms"] for part in deleted if part["deleted_position"] > newest["newest_position"]), None)
+    holding = [part for part in found if deleted_at_ms is None and _holds(part, at)]
     current = [(part["severity"], part["rule_id"]) for part in holding]
     need = need_of(current, newest["member_count"], None if settled is None else settled["better_gain"])
     for severity in Severity:
@@ -165,6 +173,7 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row], now_ms: 
         "predictable_count": sum(part["predictable_count"] for part in audited),
         "predictable_at_ms": max((part["predictable_at_ms"] for part in audited if part["predictable_count"]), default=None),
         "member_count": newest["member_count"],
+        "deleted_at_ms": deleted_at_ms,
         "need_severity": None if need is None else need.severity,
         "need_rule": None if need is None else need.rule,
         "lag_now": None,
@@ -179,6 +188,16 @@ def _holds(part: Row, newest: Newest) -> bool:
     return holds_now(part["rule_id"], part["newest_position"] == position, calm_ms, part["cycle_s"])
 
 
+def newest_of_present(ranked: Ranking) -> dict[GroupKey, Newest]:
+    """Return the groups that were not deleted: of others, nothing holds any more."""
+    columns = ("cluster_id", "group_id", "newest_position", "calm_ms", "deleted_at_ms")
+    return {
+        (cluster_id, group_id): (position, calm_ms)
+        for cluster_id, group_id, position, calm_ms, deleted_at_ms in ranked.values(*columns)
+        if deleted_at_ms is None
+    }
+
+
 def choose_findings(
     found: Iterable[Row], newest: Mapping[GroupKey, Newest], detailed: Collection[GroupKey], most: int
 ) -> dict[tuple[str, ...], Row]:
@@ -188,7 +207,7 @@ def choose_findings(
 
     Args:
         found: the parts of ``merge_parts`` that are of findings.
-        newest: of each group with generations.
+        newest: of each group in which a rule can hold, see ``newest_of_present``.
         detailed: groups with details.
 
     Returns:

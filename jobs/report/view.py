@@ -53,6 +53,7 @@ class ReportRows:
             of these current_critical_count, current_warning_count, current_info_count, which hold now; movement_count
             and avoidable_movement_count (sums over observed rows, null if none knows), each with <name>_known, the rows that know it;
             generation_count, member_count (last snapshot; null of a group with only commits), first_at_ms, last_at_ms,
+            deleted_at_ms (null of a group that was not deleted, and of one with only commits),
             newest_position; calm_ms, from that generation to the newest moment of its cluster (0 of a group with only commits);
             need_severity and need_rule of ``jobs.pages.needs.Need`` (null without one); lag_now (``build_page`` fills it in);
             predictable_count and predictable_at_ms, the number of generations that could be predicted and the time of the newest

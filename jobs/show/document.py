@@ -50,6 +50,7 @@ def generation_document(described: DescribedGeneration) -> Document:
         "observed_at": text_of(group.audit["observed_at"]),
         "until": text_of(group.until),
         "empty_since": text_of(group.empty_since),
+        "deleted_at": text_of(group.deleted_at),
         "generation_count": group.generation_count,
         "kind": described.kind or None,
         "protocol": described.protocol,

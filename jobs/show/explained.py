@@ -72,7 +72,8 @@ def _happened(described: DescribedGeneration) -> Iterator[Statement]:
     if audit["unassigned_count"]:
         yield Statement((f"{_who_have(audit['unassigned_count'], 'partition')} no owner.",), (audited,))
     if group.empty_since is not None:
-        yield Statement((f"The group has had no members since {moment(group.empty_since)} UTC.",), (_newest_rows(described),))
+        deleted = "" if group.deleted_at is None else f" It was deleted at {moment(group.deleted_at)} UTC."
+        yield Statement((f"The group has had no members since {moment(group.empty_since)} UTC.{deleted}",), (_newest_rows(described),))
 
 
 def _memberships(described: DescribedGeneration, snapshots: tuple[Rows, ...]) -> Iterator[Statement]:

@@ -22,7 +22,7 @@ OTHER = "orders-2-e76ea8c3-5d30-4299-9005-47eb41f3d3c4"
 def group_row(group_id="orders", **changes):
     row = {"cluster_id": "prod", "group_id": group_id, "critical_count": 0, "warning_count": 0, "info_count": 0}
     row |= {f"current_{severity}_count": 0 for severity in ("critical", "warning", "info")} | dict.fromkeys(
-        ("need_severity", "need_rule", "lag_now")
+        ("need_severity", "need_rule", "lag_now", "deleted_at_ms")
     )
     row |= {"avoidable_movement_count": None, "movement_count": 3, "generation_count": 3, "member_count": 2}
     row |= {"first_at_ms": 1_790_000_000_000, "last_at_ms": 1_790_000_120_000, "settled_position": 12, "settled_generation": 3}

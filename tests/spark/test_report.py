@@ -23,6 +23,7 @@ from jobs.reading.generations import read_generations
 from jobs.reading.groups import find_groups
 from jobs.reading.published import open_published
 from jobs.report.commit_groups import count_commits
+from jobs.report.deletions import last_deletions
 from jobs.report.groups import add_settled, anchor
 from jobs.report.queries import (
     collect_rows,
@@ -46,6 +47,7 @@ from schemas.tables import (
     CURRENT_LAG,
     FINDINGS,
     GENERATION_AUDITS,
+    GROUP_RECORDS,
     MOVEMENTS,
     OFFSET_SNAPSHOTS,
     SUBSCRIPTION_SNAPSHOTS,
@@ -116,6 +118,7 @@ def test_group_row_sums_its_history_and_shows_its_last_settled_generation(spark:
         "need_severity": "warning",
         "need_rule": "a",
         "lag_now": None,
+        "deleted_at_ms": None,
         "movement_count": 5,
         "movement_count_known": 4,
         "avoidable_movement_count": 3,  # not what may have happened in the generation that is missing
@@ -167,6 +170,22 @@ def test_generations_are_counted_that_a_scenario_could_have_said(spark: SparkSes
     parts = collected(count_parts(audits, frame(spark, FINDINGS)))
     found = {part["strategy"]: (part["predictable_count"], part["predictable_at_ms"]) for part in parts}
     assert found == {"range": (3, AT_MS + 60_000), "own": (0, None)}
+
+
+def test_deleted_groups_are_those_whose_last_record_on_the_group_is_a_tombstone(spark: SparkSession) -> None:
+    records = frame(
+        spark,
+        GROUP_RECORDS,
+        {"group_id": "classic", "type": 2, "offset": 4, "timestamp": AT},
+        {"group_id": "classic", "type": 2, "offset": 9, "timestamp": AT + timedelta(seconds=1)},
+        {"group_id": "consumer", "type": 3, "offset": 5, "value": b"epoch"},
+        {"group_id": "consumer", "type": 3, "offset": 7, "timestamp": AT},
+        {"group_id": "again", "type": 3, "offset": 5},
+        {"group_id": "again", "type": 3, "offset": 6, "value": b"epoch"},
+        {"group_id": "member left", "type": 5, "offset": 8},
+    )
+    found = {row["group_id"]: (row["deleted_position"], row["deleted_at_ms"]) for row in collected(last_deletions(records))}
+    assert found == {"classic": (9, AT_MS + 1000), "consumer": (7, AT_MS)}
 
 
 def test_groups_that_only_commit_are_those_without_snapshots_whose_commits_are_left(spark: SparkSession) -> None:
@@ -390,7 +409,13 @@ def test_the_summary_says_what_the_tables_say(
 
 def test_groups_are_ranked_from_the_worst_on(recorded_warehouse: Path, recorded_rows: ReportRows, observed: list[dict[str, Any]]) -> None:
     findings = rows(recorded_warehouse, "findings")
-    ranking = sorted({row["group_id"] for row in observed}, key=lambda group: worst_first(_by_hand(group, observed, findings)))
+    tombstones = [row for row in rows(recorded_warehouse, "group_records") if row["value"] is None and row["type"] in (2, 3)]
+    by_hand = {group: _by_hand(group, observed, findings, tombstones) for group in {row["group_id"] for row in observed}}
+    assert {row["deleted_at_ms"] is not None for row in by_hand.values()} == {True, False}
+    assert {row["group_id"]: row["deleted_at_ms"] for row in recorded_rows.ranked if row["generation_count"]} == {
+        group: row["deleted_at_ms"] for group, row in by_hand.items()
+    }
+    ranking = sorted(by_hand, key=lambda group: worst_first(by_hand[group]))
     assert [row["group_id"] for row in recorded_rows.ranked[:10]] == ranking[:10]
 
 
@@ -399,17 +424,22 @@ def test_show_lists_the_groups_in_the_order_of_the_page(recorded_warehouse: Path
     assert [one.key.group_id for one in order_groups(read_fleet(open_published(str(recorded_warehouse))))] == on_page
 
 
-def _by_hand(group: str, observed: list[dict[str, Any]], findings: list[dict[str, Any]]) -> dict[str, Any]:
+def _by_hand(
+    group: str, observed: list[dict[str, Any]], findings: list[dict[str, Any]], tombstones: list[dict[str, Any]]
+) -> dict[str, Any]:
     def total(name: str) -> int:
         known = [row for row in observed if row["group_id"] == group and not (name.startswith("avoidable") and row["generation_gap"])]
         return sum(row[name] or 0 for row in known)
 
     severities = [row["severity"] for row in findings if row["group_id"] == group]
     newest = max((row for row in observed if row["group_id"] == group), key=lambda row: row["position"])
-    now = [row for row in findings if row["group_id"] == group and row["position"] == newest["position"] and row["severity"] != "info"]
+    ends = [row["timestamp"] for row in tombstones if row["group_id"] == group and row["offset"] > newest["position"]]
+    of_newest = [row for row in findings if row["group_id"] == group and row["position"] == newest["position"]]
+    now = [] if ends else [row for row in of_newest if row["severity"] != "info"]
     assert newest["member_count"] == 0 and {row["severity"] for row in now} <= {"warning"}, "no better assignor is a need"
     need = {"need_severity": "warning" if now else None, "need_rule": "any" if now else None, "better_gain": None}
     need |= {"current_critical_count": 0, "current_warning_count": len(now)}
+    need |= {"deleted_at_ms": round(1000 * max(ends).timestamp()) if ends else None}
     figures = need | {
         "group_id": group,
         "cluster_id": "",

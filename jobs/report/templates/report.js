@@ -80,7 +80,7 @@ function tableOfGroups(table) {
     if (hasClusters) addName("td", lines.cluster(number), "id");
     add("td", lines.needs(number), `word needs ${lines.severity(number)}`.trim());
     const members = lines.members(number);
-    add("td", members === null ? DASH : NUMBERS.format(members));
+    add("td", members === null ? DASH : members < 0 ? "deleted" : NUMBERS.format(members));
     add("td", lines.imbalance(number)?.toFixed(2) ?? DASH);
     add("td", lines.could_be(number)?.toFixed(2) ?? DASH);
     if (hasLags) add("td", lines.lag(number) === null ? DASH : NUMBERS.format(lines.lag(number)));
@@ -121,7 +121,7 @@ function tableOfGroups(table) {
       past: (number) => lines.needs(number) === "" && hasPast(number),
       none: (number) => lines.needs(number) === "" && !hasPast(number),
     },
-    members: { some: (number) => lines.members(number) > 0, none: (number) => lines.members(number) === 0 },
+    members: { some: (number) => lines.members(number) > 0, none: (number) => lines.members(number) === 0, deleted: (number) => lines.members(number) < 0 },
     lag: { some: (number) => lines.lag(number) > 0, none: (number) => lines.lag(number) === 0 },
     gain: { better: gains, best: (number) => lines.imbalance(number) !== null && !gains(number) },
   };

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.pages.figures import EN_DASH, visible
+from jobs.pages.figures import EN_DASH, Figure, visible
 from jobs.pages.needs import BETTER_ASSIGNOR
 from jobs.report.fleet import headline
 from jobs.report.groups import GroupLines, add_settled
 from jobs.report.packed import PACKED, PackedLines, pack_lines
 from jobs.report.page import MOST_BYTES, build_page, render
 from jobs.report.prometheus import to_prometheus
-from jobs.report.ranking import COMMITS_ONLY, Ranking, choose_findings, merge_parts
+from jobs.report.ranking import COMMITS_ONLY, Ranking, choose_findings, merge_parts, newest_of_present
 from jobs.report.run import write_page
 from jobs.report.view import ReportRows
 from jobs.runtime.output_files import PAGE, further_page, is_report_file
@@ -270,6 +270,27 @@ def test_findings_of_a_group_are_counted_by_severity_and_whether_they_hold_now()
     (row,) = merge_parts(parts, NOW)
     assert [(row[f"{word}_count"], row[f"current_{word}_count"]) for word in ("critical", "warning", "info")] == [(3, 0), (3, 1), (0, 0)]
     assert (row["need_severity"], row["need_rule"]) == ("warning", "b"), "the newest generation's alone"
+
+
+@pytest.mark.parametrize(("position", "is_deleted"), [(6, True), (4, False)], ids=["after its newest generation", "earlier life"])
+def test_nothing_holds_in_a_group_that_was_deleted(position: int, is_deleted: bool) -> None:
+    deletion = dict.fromkeys(audited()) | {"cluster_id": "prod", "group_id": "orders", "deleted_position": position, "deleted_at_ms": 25}
+    of_group = [deletion, audited(member_count=0), found("offsets_reset", "critical")]
+    ranked = Ranking(merge_parts(of_group, NOW))
+    (row,) = ranked
+    assert (row["deleted_at_ms"], row["need_rule"]) == ((25, None) if is_deleted else (None, "offsets_reset"))
+    assert (row["critical_count"], row["current_critical_count"]) == (1, 0 if is_deleted else 1)
+    (shown,) = choose_findings(of_group[2:], newest_of_present(ranked), set(), 1).values()
+    assert shown["is_current"] is not is_deleted
+
+
+def test_deleted_groups_are_counted_and_said_to_be_deleted() -> None:
+    gone = group_row("gone", member_count=0, deleted_at_ms=1_790_000_200_000)
+    ranked = Ranking([group_row(), gone])
+    assert build_page(ReportRows(ranked=ranked), AS_OF).first_screen.totals[0] == (Figure("2", "", 2), "groups, 1 of them deleted")
+    members = {line.group_id: line.members for line in GroupLines(ranked)}
+    assert members == {"gone": Figure("deleted", "at 2026-09-21 14:16:40 UTC", 0), "orders": Figure("2", "", 2)}
+    assert {line["group"]: line["members"] for line in page_with(group_row(), gone).lines()} == {"gone": -1, "orders": 2}
 
 
 def test_a_better_assignor_is_a_need_of_a_group_with_members() -> None:

@@ -55,6 +55,10 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         generation("stopped", 10, shared(("a-1", [0])), ORDERS),
         generation("stopped", 20, [], {}, strategy=""),
         finding("stopped", 20, "restart_loop", "warning", "5 restarts", "Read."),
+        generation("deleted", 10, shared(("a-1", [0])), ORDERS),
+        generation("deleted", 20, [], {}, strategy=""),
+        finding("deleted", 20, "idle_members", "critical", "1 idle", "Read."),
+        {"group_records": [{"cluster_id": "c", "group_id": "deleted", "offset": 30, "type": 2, "timestamp": at(30)}]},
         generation("twice", 10, shared(("a-1", [0])), ORDERS, cluster_id="east"),
         generation("twice", 10, shared(("a-1", [0])), ORDERS, cluster_id="west"),
     ]
@@ -70,6 +74,15 @@ def show(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Any:
         return capsys.readouterr().out
 
     return run
+
+
+def test_deleted_group_is_said_to_be_deleted_and_needs_nobody(show: Any, document: Any) -> None:
+    (line,) = [one for one in document() if one["group_id"] == "deleted"]
+    assert (line["state"], line["need"], line["current_findings"]) == ("deleted", None, [])
+    assert "the group has no members since 2026-11-21 02:00:20 UTC, and was deleted at 2026-11-21 02:00:30 UTC" in show("deleted")
+    assert document("deleted")["deleted_at"] == at(30).isoformat()
+    assert "was deleted at 2026-11-21 02:00:30 UTC" in show("deleted", command="explain")
+    assert (document("stopped")["deleted_at"], document("pay")["deleted_at"]) == (None, None)
 
 
 @pytest.fixture
@@ -140,7 +153,7 @@ def test_text_has_cause_movements_and_advice(show: Any) -> None:
 
 def test_list_has_those_first_that_need_someone(document: Any) -> None:
     found = document("--cluster-id", "c")
-    assert [one["group_id"] for one in found] == ["alarmed", "stopped", "skewed", "pay", "quiet"]
+    assert [one["group_id"] for one in found] == ["alarmed", "stopped", "skewed", "pay", "quiet", "deleted"]
     pay = next(one for one in found if one["group_id"] == "pay")
     assert (pay["state"], pay["member_count"], pay["generation_count"], pay["partition_count"]) == ("empty", 0, 4, 4)
     assert (pay["need"], pay["current_findings"]) == (None, [])
@@ -152,7 +165,7 @@ def test_list_has_those_first_that_need_someone(document: Any) -> None:
 def test_list_says_what_could_be_and_how_many_groups_are_left_out(show: Any) -> None:
     text = show("--cluster-id", "c", "--limit", "3")
     assert re.search(r"^skewed +stable +1 +4 +1 +2\.00 +1\.00 \(sticky\) +range +better assignor +-$", text, re.MULTILINE)
-    assert text.endswith("2 more groups; --limit 0 shows all\n") and "quiet" not in text
+    assert text.endswith("3 more groups; --limit 0 shows all\n") and "quiet" not in text
 
 
 def test_list_names_clusters_where_there_are_several(show: Any) -> None:
