@@ -130,15 +130,20 @@ def _better_assignor(row: Row) -> tuple[str, str]:
 
 
 def _past(rows: ReportRows, listed: Container[GroupKey], needing: Container[GroupKey]) -> tuple[PastLine, ...]:
-    """Return for each group that needs nobody its worst finding that no longer holds, the most severe and then the newest first."""
+    """Return for each group that needs nobody its worst finding that no longer holds.
+
+    Groups that were not deleted come first, then the most severe finding, then the newest.
+    """
     worst: dict[GroupKey, Row] = {}
     for row in rows.findings:
         key = group_key(row)
         if not row["is_current"] and row["severity"] != Severity.INFO and key in listed and key not in needing:
             if key not in worst or _urgency(row) > _urgency(worst[key]):
                 worst[key] = row
+    columns = rows.ranked.values("cluster_id", "group_id", "deleted_at_ms")
+    deleted = {(cluster_id, group_id) for cluster_id, group_id, at_ms in columns if at_ms is not None}
     newest_first = sorted(worst.values(), key=lambda row: (row["group_id"], row["cluster_id"]))
-    newest_first.sort(key=_urgency, reverse=True)
+    newest_first.sort(key=lambda row: (group_key(row) not in deleted, *_urgency(row)), reverse=True)
     return tuple(
         PastLine(
             severity=row["severity"],

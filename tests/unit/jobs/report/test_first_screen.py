@@ -146,6 +146,13 @@ def test_lines_are_seven_at_most_and_the_past_fills_what_is_left(needing: int, p
     assert (f"All {needing} groups that need someone" in html) == (needing > MOST_LINES)
 
 
+def test_past_of_deleted_groups_comes_last() -> None:
+    groups = [group_row("gone", critical_count=1, deleted_at_ms=1), group_row("there", warning_count=1)]
+    found = [finding_row("gone", severity="critical"), finding_row("there", severity="warning")]
+    rows = ReportRows(**of_groups(*groups), findings=found)
+    assert [line.group_id for line in screen_of(rows).past] == ["there", "gone"]
+
+
 def test_past_is_the_worst_then_the_newest_finding_of_each_group() -> None:
     findings: list[dict[str, Any]] = [
         finding_row("a", rule_id="restart_loop", observed_at_ms=1_790_000_000_000),
