@@ -42,6 +42,8 @@ SHARING = {
 
 The marks ``xdist_group`` would say it in the files, but have no effect with pytest 9.2 and xdist 3.8: names of tests cannot be changed."""
 TABLES_IN_MEMORY = 100
+MANY_TESTS = 2000
+"""Tests from which on a run takes so long that the second compiler pays."""
 AS_OF = ("--as-of", "2026-11-22T00:00:00Z")
 MEASURED = "measured"
 
@@ -59,7 +61,7 @@ def jars_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """The session of this run, with the settings of a local run; where the slow tests run too, with more memory and the second compiler.
+    """The session of this run, with the settings of a local run; where many tests run, with more memory and the second compiler.
 
     That makes the first two runs in a session dearer by 64 CPU s together, and from then on each cheaper by 15 to 20 of 65. In 2 GB a
     session of an hour and a half collects garbage more and more of the time.
@@ -73,9 +75,9 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     java = f"-Ddelta.log.cacheSize={TABLES_IN_MEMORY}"  # the larger of this and the setting counts
     arguments = f"--conf spark.databricks.delta.delta.log.cacheSize={TABLES_IN_MEMORY}"
-    if "not slow" not in request.config.option.markexpr:
+    if "not slow" not in request.config.option.markexpr or request.session.testscollected > MANY_TESTS:
         java += " -XX:TieredStopAtLevel=4"
-        arguments += " --driver-memory 5g"
+        arguments += " --driver-memory 4g"
     arguments += f" --driver-java-options '{java}' pyspark-shell"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
