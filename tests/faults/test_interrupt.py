@@ -33,7 +33,7 @@ def test_an_interrupt_ends_the_running_jobs_and_what_follows_gets_its_own_answer
     """A run takes its tables back after it, in the same session. The JVM keeps the connections of other threads."""
     tracker = spark.sparkContext.statusTracker()
     client: Any = spark.sparkContext._gateway._gateway_client
-    is_over = threading.Event()
+    is_noticed, is_over = threading.Event(), threading.Event()
     connections: list[Any] = []
 
     def interrupt() -> None:
@@ -41,6 +41,9 @@ def test_an_interrupt_ends_the_running_jobs_and_what_follows_gets_its_own_answer
             time.sleep(0.1)
         connections.append(client.get_thread_connection())
         os.kill(os.getpid(), signal.SIGINT)
+        # Python may get the signal just before it waits for the JVM, and then sees it when the JVM answers: here never.
+        while not is_noticed.wait(60):
+            os.kill(os.getpid(), signal.SIGINT)
         is_over.wait()
         tracker.getActiveJobsIds()
         connections.append(client.get_thread_connection())
@@ -50,8 +53,10 @@ def test_an_interrupt_ends_the_running_jobs_and_what_follows_gets_its_own_answer
     try:
         with pytest.raises(KeyboardInterrupt):
             spark.range(1 << 50).selectExpr("max(id)").collect()
+        is_noticed.set()
         assert [spark.range(number).count() for number in (5, 6)] == [5, 6]
     finally:
+        is_noticed.set()
         is_over.set()
         other.join()
     assert connections[0] is connections[1]
