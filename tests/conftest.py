@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
@@ -84,6 +85,13 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         session = open_session(ROOT / "conf", jars_folder())
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_lease_is_renewed_any_more() -> Iterator[None]:
+    """Fail a test that leaves the thread of a lease: its Spark jobs would run beside every later test."""
+    yield
+    assert not [thread for thread in threading.enumerate() if thread.name == "evenkeel-lease"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -31,13 +31,13 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_interrupt_ends_the_running_jobs_and_what_follows_gets_its_own_answers(spark: SparkSession) -> None:
     """A run takes its tables back after it, in the same session. The JVM keeps the connections of other threads."""
-    tracker = spark.sparkContext.statusTracker()
+    tracker, group = spark.sparkContext.statusTracker(), "to interrupt"
     client: Any = spark.sparkContext._gateway._gateway_client
     is_noticed, is_over = threading.Event(), threading.Event()
     connections: list[Any] = []
 
     def interrupt() -> None:
-        while not tracker.getActiveJobsIds():
+        while not tracker.getJobIdsForGroup(group):
             time.sleep(0.1)
         connections.append(client.get_thread_connection())
         os.kill(os.getpid(), signal.SIGINT)
@@ -48,12 +48,14 @@ def test_an_interrupt_ends_the_running_jobs_and_what_follows_gets_its_own_answer
         tracker.getActiveJobsIds()
         connections.append(client.get_thread_connection())
 
+    spark.sparkContext.setJobGroup(group, "never ends by itself")
     other = threading.Thread(target=interrupt)
     other.start()
     try:
         with pytest.raises(KeyboardInterrupt):
             spark.range(1 << 50).selectExpr("max(id)").collect()
         is_noticed.set()
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
         assert [spark.range(number).count() for number in (5, 6)] == [5, 6]
     finally:
         is_noticed.set()

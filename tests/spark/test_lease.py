@@ -219,6 +219,7 @@ def test_a_machine_that_was_suspended_asks_before_it_commits(spark: SparkSession
     heir.acquire(0)
     with pytest.raises(LeaseLostError, match="run heir on host-1 has taken the lease"), asleep.committing():
         pytest.fail("a commit by a run that lost its lease")
+    asleep.release()
     heir.release()
     clock.at += EXPIRY
     awake = lease_of(spark, made, clock, "awake")
@@ -318,15 +319,17 @@ def test_a_run_that_lost_its_lease_does_not_take_back_what_its_heir_wrote(
     def overtaken(context: RunContext) -> StageResult:
         late = Clock()
         late.at = datetime.now(timezone.utc) + EXPIRY * 2
-        heir = Lease(spark, str(warehouse), Holder("heir", "host-2", 18, late.at.isoformat()), late)
-        heir.acquire(0)
+        heirs.append(Lease(spark, str(warehouse), Holder("heir", "host-2", 18, late.at.isoformat()), late))
+        heirs[0].acquire(0)
         spark.sql(f"ALTER TABLE delta.`{warehouse}/movements` SET TBLPROPERTIES ('mark' = 'of the heir')")
         return StageResult(context.state, dict.fromkeys(("read", "landed", "duplicate", "skipped", "quarantined"), 0))
 
+    heirs: list[Lease] = []
     warehouse = tmp_path / "shared"
     monkeypatch.setattr(table_versions, "is_shared", lambda folder: True)
     monkeypatch.setattr(work.land, "run", overtaken)
     assert evenkeel("land", "--warehouse", warehouse, "--run-id", "overtaken") == 3
+    heirs[0].release()
     assert "run heir on host-2 has taken the lease" in capsys.readouterr().err
     assert versions(warehouse)["movements"] == 1
     assert versions(warehouse)["runs"] == 0
