@@ -20,7 +20,8 @@ from jobs.brokers.client_properties import read_client_properties
 from jobs.collect.options import CollectOptions
 from jobs.launcher.messages import INTERRUPTED
 from jobs.launcher.workload import Workload
-from jobs.options import AssignOptions, Command, LandOptions, MaintainOptions, PageOptions, parse
+from jobs.options import AssignOptions, Command, LandOptions, MaintainOptions, PageOptions
+from jobs.parser import parse
 from jobs.runtime.arguments import LocationOptions
 from jobs.runtime.errors import EvenkeelError, InterruptedRunError, PlatformError, UsageError
 from jobs.runtime.extras import check_extras

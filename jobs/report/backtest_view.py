@@ -8,7 +8,7 @@ from assignors.replay.conformance import Conformance
 from jobs.backtest.judging import Differing
 from jobs.backtest.words import COMPARED, client_words, omission_words, reason_words, total_counts
 from jobs.pages.figures import count, cut, moment, visible
-from jobs.report.groups import anchor, generation_anchor
+from jobs.report.anchors import anchor, generation_anchor
 from jobs.report.ranking import GroupKey, Ranking
 from jobs.report.view import Count, DifferenceView, Predicted, PredictionLine, PredictionsView
 

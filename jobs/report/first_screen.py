@@ -9,7 +9,7 @@ from datetime import datetime
 from assignors.generation.generation import SERVER_SIDE
 from jobs.pages.figures import Figure, count, from_ms, moment, words
 from jobs.pages.needs import BETTER_ASSIGNOR, could_be, stored_need
-from jobs.report.groups import anchor
+from jobs.report.anchors import anchor
 from jobs.report.need_lines import FirstScreen, NeedLine, PastLine, Since, holds_since
 from jobs.report.ranking import GroupKey, group_key
 from jobs.report.strategies import sum_of

@@ -1,11 +1,9 @@
-"""The groups: a line for each, and for the worst their history, their last assignment and their owner changes."""
+"""The details of the worst groups: their history, their last assignment, their owner changes and findings."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import overload
 
 from jobs.pages.figures import (
     EN_DASH,
@@ -21,12 +19,13 @@ from jobs.pages.figures import (
 )
 from jobs.pages.generation_words import special, what_changed
 from jobs.pages.member_names import name_members
-from jobs.pages.needs import could_be, needs_words, severest_first
+from jobs.pages.needs import severest_first
+from jobs.report.anchors import anchor, generation_anchor
 from jobs.report.exchange import draw_exchange
 from jobs.report.heat_map import lay_out
 from jobs.report.lag_lines import lag_lines, total_lag
 from jobs.report.measures import OF_GENERATION, ONLY_UNBROKEN, WHY
-from jobs.report.ranking import GroupKey, Ranking, group_key
+from jobs.report.ranking import GroupKey, group_key
 from jobs.report.strategies import GROUP_COLUMNS, compare
 from jobs.report.timeline import KINDS, course, draw, moved, with_changes
 from jobs.report.view import (
@@ -53,71 +52,6 @@ MOST_DRAWN = 3
 
 _NOT_COMPARED = "nothing to compare: a first known generation, or one without members"
 AT_MOST = "\N{LESS-THAN OR EQUAL TO}"
-
-
-def anchor_digest(cluster_id: str, group_id: str) -> bytes:
-    """Return the bytes of a group's anchor: eight bytes of a digest of its names."""
-    return hashlib.sha256(f"{len(cluster_id)} {cluster_id}{group_id}".encode()).digest()[:8]
-
-
-def anchor(cluster_id: str, group_id: str) -> str:
-    """Return a group's id on the page. It is a digest, since names may have any characters, and a link works in every report."""
-    return f"group-{anchor_digest(cluster_id, group_id).hex()}"
-
-
-def generation_anchor(group_anchor: str, position: int) -> str:
-    """Return the id of a generation's row in the details of its group."""
-    return f"{group_anchor}-{position}"
-
-
-class GroupLines(Sequence[GroupLine]):
-    """The lines of the groups of a ranking, in its order. A line is made on access, since most are shown only as packed data."""
-
-    def __init__(self, ranked: Ranking) -> None:
-        self._ranked = ranked
-
-    def __len__(self) -> int:
-        return len(self._ranked)
-
-    @overload
-    def __getitem__(self, index: int) -> GroupLine: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[GroupLine]: ...
-
-    def __getitem__(self, index: int | slice) -> GroupLine | list[GroupLine]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
-        row = self._ranked[index]
-        return GroupLine(
-            rank=range(1, len(self) + 1)[index],
-            anchor=anchor(*group_key(row)),
-            cluster_id=row["cluster_id"],
-            group_id=row["group_id"],
-            strategy=row["strategy"] or EN_DASH,
-            needs=needs_words(row),
-            needs_severity=row["need_severity"] or "",
-            critical=count(row["critical_count"]),
-            warning=count(row["warning_count"]),
-            avoidable=_sum(row, "avoidable_movement_count"),
-            movements=_sum(row, "movement_count"),
-            imbalance=ratio(row["imbalance_ratio"], WHY["imbalance_ratio"]),
-            could_be=ratio(could_be(row["imbalance_ratio"], row["better_gain"]), WHY["imbalance_ratio"]),
-            lag_now=count(row["lag_now"], "no partition has both a commit and a known end, or too many commits are stored"),
-            members=_members(row),
-            generations=count(row["generation_count"]),
-            last_at=moment(from_ms(row["last_at_ms"])),
-        )
-
-
-def _members(row: Row) -> Figure:
-    if row["deleted_at_ms"] is not None:
-        return Figure("deleted", f"at {moment(from_ms(row['deleted_at_ms']))} UTC", 0)
-    return count(row["member_count"], WHY["member_count"])
-
-
-def _sum(row: Row, measure: str) -> Figure:
-    return Total(row[measure] or 0, row[f"{measure}_known"], row["generation_count"]).figure(WHY[measure])
 
 
 def finding_views(findings: Iterable[Row], ranks: Mapping[GroupKey, int]) -> tuple[FindingView, ...]:

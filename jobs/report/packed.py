@@ -9,7 +9,7 @@ from typing import Any
 
 from jobs.pages.needs import could_be, needs_words
 from jobs.pages.shell import as_script_data
-from jobs.report.groups import anchor_digest
+from jobs.report.anchors import anchor_digest
 from jobs.report.ranking import Ranking
 
 _COLUMNS = (

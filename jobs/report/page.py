@@ -28,7 +28,8 @@ from jobs.pages.shell import MOST_BYTES, as_script_data, page_environment, templ
 from jobs.report import fleet
 from jobs.report.backtest_view import predictions_view
 from jobs.report.first_screen import build_first_screen
-from jobs.report.groups import GroupLines, finding_views, group_views
+from jobs.report.group_lines import GroupLines
+from jobs.report.groups import finding_views, group_views
 from jobs.report.lag_lines import lags_of_groups
 from jobs.report.note import Note
 from jobs.report.packed import PACKED, PackedLines, pack_lines

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from jobs.pages.shell import MOST_BYTES
+from jobs.report.collecting import collect_details, collect_rows
 from jobs.report.exports import set_clock, write_exports
 from jobs.report.note import Note, made_of, read_note
 from jobs.report.page import build_page, build_views, design_digest, render, render_group
-from jobs.report.queries import collect, collect_details, collect_rows, condense_findings
+from jobs.report.queries import collect, condense_findings
 from jobs.report.ranking import (
     Ranking,
     group_key,

@@ -350,7 +350,7 @@ class GroupView:
 
     Attributes:
         lag_now: the lag of all partitions with a known one, as of ``lag_now_at``, the newest moment that has landed from the cluster.
-        lags: the partitions with the largest lag, at most ``jobs.report.queries.MOST_LAGS`` of all ``lag_partitions``.
+        lags: the partitions with the largest lag, at most ``jobs.report.collecting.MOST_LAGS`` of all ``lag_partitions``.
     """
 
     line: GroupLine

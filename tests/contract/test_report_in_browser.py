@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from jobs.pages.figures import visible
-from jobs.report.groups import anchor, generation_anchor
+from jobs.report.anchors import anchor, generation_anchor
 from jobs.report.page import MOST_BYTES, Document, build_page, render
 from jobs.report.ranking import Ranking
 from jobs.report.view import Page, ReportRows

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 import jobs.runtime.errors
-from jobs.options import parse
+from jobs.parser import parse
 from jobs.runtime.file_lock import exclusive, this_process
 from jobs.runtime.locations import RUN_LOCK
 from schemas.tables import TABLES

@@ -23,7 +23,7 @@ import pytest
 import yaml
 from databricks.bundles.jobs import Job
 
-from jobs.options import parse
+from jobs.parser import parse
 from jobs.runtime.session import read_conf_file
 from schemas.tables import TABLES
 

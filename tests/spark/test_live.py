@@ -27,7 +27,7 @@ from jobs.brokers.records import Batch
 from jobs.brokers.spans import Span, Work
 from jobs.decoders.offset_commit_columns import RAW_COLUMNS
 from jobs.land.offsets_topic_source import CLIENT_MB, SCHEMA, read_span
-from jobs.options import parse
+from jobs.parser import parse
 from jobs.runtime.errors import ClusterError, CollectionBrokenError, InputError, UsageError, explain
 from jobs.settings import load_settings
 from jobs.workers.guard import DecodingFailedError

@@ -22,11 +22,12 @@ from jobs.reading.fleet import read_fleet
 from jobs.reading.generations import read_generations
 from jobs.reading.groups import find_groups
 from jobs.reading.published import open_published
+from jobs.report.anchors import anchor
+from jobs.report.collecting import collect_rows
 from jobs.report.commit_groups import count_commits
 from jobs.report.deletions import last_deletions
-from jobs.report.groups import add_settled, anchor
+from jobs.report.groups import add_settled
 from jobs.report.queries import (
-    collect_rows,
     condense_findings,
     condense_movements,
     count_parts,

@@ -19,7 +19,8 @@ import pytest
 
 from jobs import cli
 from jobs import settings as settings_module
-from jobs.options import COMMANDS, Command, parse
+from jobs.options import COMMANDS, Command
+from jobs.parser import parse
 from jobs.runtime import extras
 from jobs.runtime.arguments import moment
 from jobs.runtime.errors import EvenkeelError, GateFailedError, InputError, PlatformError, UsageError, WarehouseBusyError
@@ -75,7 +76,7 @@ def test_the_command_line_needs_no_spark() -> None:
     """Wrong usage is told at once, and settings are read, before Spark is imported."""
     script = (
         "import sys, jobs.decoders.captures, jobs.cli as cli; from pathlib import Path;"
-        "from jobs.options import parse; from jobs.settings import load_settings;"
+        "from jobs.parser import parse; from jobs.settings import load_settings;"
         "load_settings(parse(['run'])[1], Path('conf')); print('pyspark' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=300)

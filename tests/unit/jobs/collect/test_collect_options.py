@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.collect.options import CollectOptions
-from jobs.options import parse as parse_command
+from jobs.parser import parse as parse_command
 from jobs.runtime.errors import UsageError
 
 NEEDED = ["collect", "--bootstrap-servers", "a:1", "--output", "d"]

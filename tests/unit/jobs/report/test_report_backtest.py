@@ -12,8 +12,8 @@ import pytest
 
 from jobs.pages.figures import visible
 from jobs.reading.stored import GroupKey
+from jobs.report.anchors import anchor
 from jobs.report.backtest_rows import Chosen, choose, newest_groups
-from jobs.report.groups import anchor
 from jobs.report.page import build_page, render
 from jobs.report.ranking import Ranking
 from jobs.report.view import ReportRows

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from jobs.pages.figures import EN_DASH, Figure, visible
 from jobs.pages.needs import BETTER_ASSIGNOR
 from jobs.report.fleet import headline
-from jobs.report.groups import GroupLines, add_settled
+from jobs.report.group_lines import GroupLines
+from jobs.report.groups import add_settled
 from jobs.report.packed import PACKED, PackedLines, pack_lines
 from jobs.report.page import MOST_BYTES, build_page, render
 from jobs.report.prometheus import to_prometheus

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from assignors.audit.triggers import Trigger
 from jobs.pages.figures import Total, condense, short_names, visible
 from jobs.pages.needs import BETTER_ASSIGNOR, worst_first
+from jobs.report.anchors import anchor
 from jobs.report.exchange import MOST_OWNERS, draw_exchange
 from jobs.report.fleet import MOST_ASSIGNORS
-from jobs.report.groups import anchor
 from jobs.report.heat_map import lay_out
 from jobs.report.page import build_page, render
 from jobs.report.ranking import Ranking

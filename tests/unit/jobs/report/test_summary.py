@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.options import parse
+from jobs.parser import parse
 from jobs.report.page import build_page
 from jobs.report.summary import facts_of, next_command, to_json, to_text
 from jobs.report.view import ReportRows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobs import cli
-from jobs.options import parse
+from jobs.parser import parse
 from jobs.runtime.errors import UsageError
 from jobs.sql.options import SqlOptions
 from jobs.sql.questions import QUESTIONS

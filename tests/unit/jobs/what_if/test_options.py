@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.options import parse
+from jobs.parser import parse
 from jobs.runtime.errors import UsageError
 from jobs.what_if.options import WhatIfOptions
 

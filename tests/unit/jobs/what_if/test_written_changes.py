@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.options import parse
+from jobs.parser import parse
 from jobs.runtime.errors import UsageError
 from jobs.what_if.changes import Changes
 from jobs.what_if.options import WhatIfOptions
