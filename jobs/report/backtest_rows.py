@@ -21,7 +21,7 @@ from jobs.backtest.judging import judge_predictions
 from jobs.reading.generations import AUDIT_COLUMNS, NEEDED_BEFORE, SNAPSHOT_COLUMNS, observed_audits, recorded_generations
 from jobs.reading.groups import TOPIC_COLUMNS, topics_by_hash
 from jobs.report.ranking import GroupKey, Ranking, group_key
-from jobs.report.view import Predicted
+from jobs.report.rows import Predicted
 from jobs.storage.sql_literals import is_one_of, quoted
 from jobs.storage.warehouse import Warehouse
 from schemas.keys import GENERATION_KEY, GROUP_KEY

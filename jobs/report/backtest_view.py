@@ -10,7 +10,8 @@ from jobs.backtest.words import COMPARED, client_words, omission_words, reason_w
 from jobs.pages.figures import count, cut, moment, visible
 from jobs.report.anchors import anchor, generation_anchor
 from jobs.report.ranking import GroupKey, Ranking
-from jobs.report.view import Count, DifferenceView, Predicted, PredictionLine, PredictionsView
+from jobs.report.rows import Predicted
+from jobs.report.view import Count, DifferenceView, PredictionLine, PredictionsView
 
 
 def predictions_view(predicted: Predicted | None, ranked: Ranking) -> PredictionsView | None:

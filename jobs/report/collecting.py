@@ -42,7 +42,7 @@ from jobs.report.ranking import (
     merge_parts,
     newest_of_present,
 )
-from jobs.report.view import ReportRows, Row
+from jobs.report.rows import ReportRows, Row
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings

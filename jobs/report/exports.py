@@ -17,7 +17,7 @@ from pyspark.sql.types import TimestampType
 
 from jobs.pages.row_text import to_csv, to_json
 from jobs.report.prometheus import clock_lines, to_prometheus
-from jobs.report.view import ReportRows
+from jobs.report.rows import ReportRows
 from jobs.runtime.output_files import PROMETHEUS_FILE, export_names, write_output
 from jobs.storage.current_lag import current_lag, newest_assignments
 from jobs.storage.table_shape import with_former_columns

@@ -12,8 +12,8 @@ from jobs.pages.needs import BETTER_ASSIGNOR, could_be, stored_need
 from jobs.report.anchors import anchor
 from jobs.report.need_lines import FirstScreen, NeedLine, PastLine, Since, holds_since
 from jobs.report.ranking import GroupKey, group_key
+from jobs.report.rows import ReportRows, Row
 from jobs.report.strategies import sum_of
-from jobs.report.view import ReportRows, Row
 from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, Basis, Severity
 
 MOST_LINES = 7

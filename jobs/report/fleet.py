@@ -10,8 +10,9 @@ from typing import Any
 from jobs.pages.figures import EN_DASH, Figure, count, words
 from jobs.report.measures import MEASURES, WHY
 from jobs.report.ranking import COMMITS_ONLY, Ranking
+from jobs.report.rows import ReportRows, Row
 from jobs.report.strategies import by_strategy, sum_of
-from jobs.report.view import IMBALANCE_BOUNDS, ConformanceLine, Count, ReportRows, Row, RuleLine, StatusLine
+from jobs.report.view import IMBALANCE_BOUNDS, ConformanceLine, Count, RuleLine, StatusLine
 from schemas.vocabulary import Basis, Conformance, Severity, Status
 
 CONFORMANCES = (*(str(word) for word in Conformance), "none")

@@ -10,7 +10,8 @@ from jobs.pages.needs import could_be, needs_words
 from jobs.report.anchors import anchor
 from jobs.report.measures import WHY
 from jobs.report.ranking import Ranking, group_key
-from jobs.report.view import GroupLine, Row
+from jobs.report.rows import Row
+from jobs.report.view import GroupLine
 
 
 class GroupLines(Sequence[GroupLine]):

@@ -26,19 +26,10 @@ from jobs.report.heat_map import lay_out
 from jobs.report.lag_lines import lag_lines, total_lag
 from jobs.report.measures import OF_GENERATION, ONLY_UNBROKEN, WHY
 from jobs.report.ranking import GroupKey, group_key
+from jobs.report.rows import SETTLED_COLUMNS, ReportRows, Row
 from jobs.report.strategies import GROUP_COLUMNS, compare
 from jobs.report.timeline import KINDS, course, draw, moved, with_changes
-from jobs.report.view import (
-    SETTLED_COLUMNS,
-    CauseLine,
-    FindingView,
-    Flow,
-    GenerationLine,
-    GroupLine,
-    GroupView,
-    ReportRows,
-    Row,
-)
+from jobs.report.view import CauseLine, FindingView, Flow, GenerationLine, GroupLine, GroupView
 from schemas.vocabulary import Basis, Severity
 
 _CHANGES = ("revoked_count", "reassigned_count", "gained_count", "lost_count", "orphaned_count")

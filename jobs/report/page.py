@@ -34,9 +34,10 @@ from jobs.report.lag_lines import lags_of_groups
 from jobs.report.note import Note
 from jobs.report.packed import PACKED, PackedLines, pack_lines
 from jobs.report.ranking import group_key
+from jobs.report.rows import ReportRows
 from jobs.report.strategies import FLEET_COLUMNS, compare
 from jobs.report.timeline import CONFORMANCE_MARKS
-from jobs.report.view import Count, GroupLine, GroupView, Page, ReportRows, reasons
+from jobs.report.view import Count, GroupLine, GroupView, Page, reasons
 from jobs.runtime.output_files import further_page
 from schemas.tables import CONTRACT_VERSION
 from schemas.vocabulary import Outcome

@@ -12,7 +12,7 @@ from jobs.findings import COMMIT_RULES, LOAD_RULES, RULES, STUCK_RULES
 from jobs.report.fleet import pool
 from jobs.report.measures import MEASURES
 from jobs.report.ranking import has_no_generations
-from jobs.report.view import ReportRows, Row
+from jobs.report.rows import ReportRows, Row
 from schemas.vocabulary import Basis, Severity
 
 Sample = tuple[Mapping[str, str], float | int | None]

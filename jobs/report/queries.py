@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from decimal import Decimal
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.report.backtest_rows import is_predictable
 from jobs.report.measures import AT_LAST_SETTLED, OF_GENERATION, ONLY_UNBROKEN, SUMMED, SUMS
-from jobs.report.view import SETTLED_COLUMNS
+from jobs.report.rows import SETTLED_COLUMNS
 from schemas.keys import GROUP_KEY
 from schemas.vocabulary import MOST_LAG, Basis, CauseSource, ResumeOutcome
-
-if TYPE_CHECKING:
-    pass
 
 MOST_GENERATIONS = 100  # nobody reads more on a page
 TOPICS_SHOWN = 30

@@ -8,7 +8,8 @@ from typing import Any
 
 from jobs.pages.figures import Figure, Total, count, ratio
 from jobs.report.measures import SUMMED, WHY
-from jobs.report.view import Row, StrategyLine
+from jobs.report.rows import Row
+from jobs.report.view import StrategyLine
 from schemas.vocabulary import STRATEGIES, Basis, Status
 
 Coverage = tuple[int, int | Decimal]

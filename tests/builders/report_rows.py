@@ -11,7 +11,7 @@ from jobs.backtest.judging import Differences, Differing, JudgedPredictions
 from jobs.reading.stored import GroupKey
 from jobs.report.measures import SUMMED
 from jobs.report.ranking import Ranking
-from jobs.report.view import Predicted, ReportRows
+from jobs.report.rows import Predicted, ReportRows
 
 AS_OF = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 SUMMARY = {"run_id": "run-7", "input_counts": {"read": 962, "landed": 900, "skipped": 62, "consumer-offsets.skipped.offset commit": 62}}

@@ -18,7 +18,7 @@ from jobs.pages.needs import BETTER_ASSIGNOR
 from jobs.report.first_screen import age_words
 from jobs.report.page import build_page, render
 from jobs.report.ranking import Ranking
-from jobs.report.view import ReportRows
+from jobs.report.rows import ReportRows
 from tests.builders.report_rows import AS_OF, finding_row, group_row, lag_row, large_fleet, needing_row, sample
 from tests.contract.browser import browsing, require_chromium
 from tests.faults.hostile_names import NAMES

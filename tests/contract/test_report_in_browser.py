@@ -17,7 +17,8 @@ from jobs.pages.figures import visible
 from jobs.report.anchors import anchor, generation_anchor
 from jobs.report.page import MOST_BYTES, Document, build_page, render
 from jobs.report.ranking import Ranking
-from jobs.report.view import Page, ReportRows
+from jobs.report.rows import ReportRows
+from jobs.report.view import Page
 from tests.builders.report_rows import AS_OF, finding_row, group_row, large_fleet, needing_row, sample
 from tests.contract.browser import browsing, requests_of, require_chromium
 from tests.faults.hostile_names import NAMES

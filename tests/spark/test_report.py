@@ -38,7 +38,7 @@ from jobs.report.queries import (
     tally_groups,
 )
 from jobs.report.ranking import merge_parts
-from jobs.report.view import ReportRows
+from jobs.report.rows import ReportRows
 from jobs.show.ordered import order_groups
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse

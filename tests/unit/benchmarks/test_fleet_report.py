@@ -11,8 +11,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from jobs.report.page import build_page
 from jobs.report.ranking import Ranking
+from jobs.report.rows import ReportRows
 from jobs.report.run import write_page
-from jobs.report.view import ReportRows
 from jobs.storage.delta_log import files_of
 from schemas.config import ReportSettings
 from tests.benchmarks.fleet_report import READ_BY_REPORT, listed_groups, multiply_groups

@@ -13,7 +13,7 @@ from jobs.report.first_screen import MOST_LINES, build_first_screen
 from jobs.report.need_lines import FirstScreen, Since, holds_since
 from jobs.report.page import build_page, render
 from jobs.report.ranking import Ranking, group_key
-from jobs.report.view import ReportRows
+from jobs.report.rows import ReportRows
 from tests.builders.report_rows import AS_OF, finding_row, generation_row, group_row, needing_row, of_groups, tally_row
 
 AS_OF_MS = int(AS_OF.timestamp()) * 1000

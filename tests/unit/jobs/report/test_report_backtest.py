@@ -16,7 +16,7 @@ from jobs.report.anchors import anchor
 from jobs.report.backtest_rows import Chosen, choose, newest_groups
 from jobs.report.page import build_page, render
 from jobs.report.ranking import Ranking
-from jobs.report.view import ReportRows
+from jobs.report.rows import ReportRows
 from tests.builders.page_outline import Outline
 from tests.builders.published_warehouse import at
 from tests.builders.report_rows import AS_OF, MEMBER, group_row, of_groups, predicted_of, sample

@@ -15,8 +15,8 @@ import pytest
 from jobs.pages.figures import cut, visible
 from jobs.report.page import MOST_BYTES, MOST_ROWS, build_page, build_views, render, render_group
 from jobs.report.ranking import Ranking
+from jobs.report.rows import ReportRows
 from jobs.report.summary import facts_of, to_text
-from jobs.report.view import ReportRows
 from tests.builders.page_outline import Outline
 from tests.builders.report_rows import AS_OF, MEMBER, SUMMARY, finding_row, flow_row, group_row, large_fleet, predicted_of, sample
 from tests.faults.hostile_names import MARKUP

@@ -16,7 +16,7 @@ from prometheus_client import parser
 from jobs.pages.row_text import to_csv, to_json
 from jobs.report.prometheus import to_prometheus
 from jobs.report.ranking import Ranking
-from jobs.report.view import ReportRows
+from jobs.report.rows import ReportRows
 from schemas.vocabulary import Rule
 from tests.builders.report_rows import AS_OF, finding_row, group_row, sample, tally_row
 

@@ -24,8 +24,8 @@ from jobs.report.packed import PACKED, PackedLines, pack_lines
 from jobs.report.page import MOST_BYTES, build_page, render
 from jobs.report.prometheus import to_prometheus
 from jobs.report.ranking import COMMITS_ONLY, Ranking, choose_findings, merge_parts, newest_of_present
+from jobs.report.rows import ReportRows
 from jobs.report.run import write_page
-from jobs.report.view import ReportRows
 from jobs.runtime.output_files import PAGE, further_page, is_report_file
 from schemas.config import ReportSettings
 from tests.builders.page_outline import Outline

@@ -21,10 +21,10 @@ from jobs.report.fleet import MOST_ASSIGNORS
 from jobs.report.heat_map import lay_out
 from jobs.report.page import build_page, render
 from jobs.report.ranking import Ranking
+from jobs.report.rows import ReportRows
 from jobs.report.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
 from jobs.report.summary import facts_of
 from jobs.report.timeline import CAUSE_MARKS, course, draw, with_changes
-from jobs.report.view import ReportRows
 from tests.builders.report_rows import (
     AS_OF,
     MEMBER,

@@ -11,8 +11,8 @@ import pytest
 
 from jobs.parser import parse
 from jobs.report.page import build_page
+from jobs.report.rows import ReportRows
 from jobs.report.summary import facts_of, next_command, to_json, to_text
-from jobs.report.view import ReportRows
 from tests.builders.report_rows import AS_OF, sample
 
 REPORT = Path("/data/a b/report.html")
