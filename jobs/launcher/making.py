@@ -176,7 +176,6 @@ class Setup:
 
     def _keep_classes(self, found: ClassArchive, spark: Spark, python: str, jar_files: Sequence[str]) -> None:
         """Make the archive of Spark's classes, or leave a note that it failed."""
-        import shutil
         import time
 
         started = time.monotonic()
@@ -185,8 +184,7 @@ class Setup:
         for other in other_archives(os.path.dirname(found.path), os.path.basename(found.path)):
             os.unlink(other)
         part = f"{found.path}{UNFINISHED}"
-        # What a killed call has left.
-        shutil.rmtree(f"{part}.tables", ignore_errors=True)
+        _remove_tables(os.path.dirname(found.path))
         settings_file = f"{self.root}/conf/{PROFILES['small']}"
         java_options = read_settings(self._read(f"conf/{PROFILES['small']}")).get(JAVA_OPTIONS, "")
         command = training_command(part, java_options, self.root, spark, jar_files, settings_file)
@@ -200,6 +198,7 @@ class Setup:
         except (Refusal, OSError) as error:
             if os.path.exists(part):
                 os.unlink(part)
+            _remove_tables(os.path.dirname(found.path))
             with open(f"{found.path}{FAILED}", "w", encoding="utf-8") as file:
                 file.write(f"{error}\n")
             say(f"Spark's classes are not kept, so each start takes some seconds more: {error}")
@@ -358,6 +357,15 @@ class Setup:
         """
         log = f"{self._state}/setup.log"
         run_program(what, remedy, command, log, environ or self.environ, folder, self._lock, limit_seconds)
+
+
+def _remove_tables(folder: str) -> None:
+    """Remove the tables of trainings that did not end by themselves."""
+    import shutil
+
+    for name in os.listdir(folder):
+        if name.endswith(".tables"):
+            shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
 
 
 def check_jar(path: str, jar: Jar) -> None:

@@ -97,7 +97,7 @@ def wait_for_end(
     started = time.monotonic()
     while True:
         try:
-            return wait(progress_seconds)
+            return wait(min(progress_seconds, max(0.0, started + limit_seconds - time.monotonic())))
         except subprocess.TimeoutExpired:
             if time.monotonic() - started >= limit_seconds:
                 raise TimeoutError from None

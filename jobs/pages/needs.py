@@ -32,6 +32,9 @@ CALM_MS = 600_000
 CALM_CYCLES = 3
 """So many cycles of what happened must have passed too."""
 
+HOLDS_WITHOUT_GROUP = frozenset({Rule.COMMITS_EXPIRE})
+"""Rules on commits, which a group that was deleted can still have: a tool has written them since."""
+
 SYMPTOMS = (Rule.REBALANCE_STORM, Rule.PARTITION_FLAPPING)
 """Rules that say how often a group changes. Among findings of one severity they come last, since the others say why, or name a member."""
 
@@ -58,13 +61,14 @@ class Need:
         return 2 * _RANKS[self.severity] + (self.rule in STANDS_STILL)
 
 
-def holds_now(rule: str, is_of_newest: bool, calm_ms: int, cycle_s: int | None) -> bool:
+def holds_now(rule: str, is_of_newest: bool, calm_ms: int, cycle_s: int | None, is_deleted: bool = False) -> bool:
     """Return whether what a rule has found still holds.
 
     Args:
         is_of_newest: whether it was found in the group's newest generation.
         calm_ms: from that generation to the newest moment that has landed from its cluster.
         cycle_s: seconds from one occurrence to the next, of a rule of ``RECURRENT``; None if it counts within minutes.
+        is_deleted: whether the group was deleted since.
 
     >>> holds_now("idle_members", True, 86_400_000, None), holds_now("idle_members", False, 0, None)
     (True, False)
@@ -72,7 +76,11 @@ def holds_now(rule: str, is_of_newest: bool, calm_ms: int, cycle_s: int | None) 
     (True, False)
     >>> holds_now("restart_loop", True, 10_800_000, 3_600), holds_now("restart_loop", True, 10_800_001, 3_600)
     (True, False)
+    >>> holds_now("idle_members", True, 0, None, is_deleted=True), holds_now("commits_expire", True, 0, None, is_deleted=True)
+    (False, True)
     """
+    if is_deleted and rule not in HOLDS_WITHOUT_GROUP:
+        return False
     if rule not in RECURRENT:
         return is_of_newest
     return is_of_newest and calm_ms <= max(CALM_MS, CALM_CYCLES * 1000 * (cycle_s or 0))

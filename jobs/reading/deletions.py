@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from jobs.reading.stored import GroupKey
+from schemas.keys import GROUP_KEY
 from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
 
 if TYPE_CHECKING:
-    from jobs.reading.published import PublishedTables, StoredRow
+    from jobs.reading.published import Filter, PublishedTables
 
 
-def deletion_times(tables: PublishedTables, newest: Mapping[GroupKey, int]) -> dict[GroupKey, datetime]:
-    """Return when groups were deleted that have had no snapshot since.
+@dataclass(frozen=True)
+class Deletion:
+    """The tombstone of a group: its time, and its place in ``group_records``. The partition is None of a source that does not have it."""
+
+    at: datetime
+    offsets_partition: int | None
+    offset: int
+
+
+def read_deletions(tables: PublishedTables, newest: Mapping[GroupKey, int], wanted: Filter | None = None) -> dict[GroupKey, Deletion]:
+    """Return the deletions of groups that have had no snapshot since.
 
     Args:
         newest: groups, each with the position of its newest snapshot.
+        wanted: a filter of groups.
 
     Raises:
         WarehouseDamagedError: a table cannot be read.
     """
-    wanted = {"group_id": {key.group_id for key in newest}, "type": (CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA)}
-    last: dict[GroupKey, StoredRow] = {}
-    for row in tables.rows("group_records", ("cluster_id", "group_id", "offset", "timestamp", "value"), wanted):
+    of_groups = {**(wanted or {}), "type": (CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA)}
+    found: dict[GroupKey, Deletion] = {}
+    for row in tables.newest("group_records", GROUP_KEY, ("timestamp", "value", "offsets_partition"), of_groups, order="offset"):
         key = GroupKey(row["cluster_id"], row["group_id"])
-        if key in newest and row["offset"] > max(newest[key], last[key]["offset"] if key in last else newest[key]):
-            last[key] = row
-    return {key: row["timestamp"] for key, row in last.items() if row["value"] is None}
+        if row["value"] is None and key in newest and row["offset"] > newest[key]:
+            found[key] = Deletion(row["timestamp"], row["offsets_partition"], row["offset"])
+    return found

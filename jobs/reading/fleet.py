@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from jobs.reading.deletions import deletion_times
+from jobs.reading.deletions import read_deletions
 from jobs.reading.names import matching, no_group
 from jobs.reading.published import Filter, PublishedTables, StoredRow
 from jobs.reading.stored import GroupKey
@@ -93,8 +93,7 @@ def read_fleet(tables: PublishedTables, pattern: str | None = None, cluster_id: 
     for row in tables.newest("findings", (*GROUP_KEY, "rule_id", "severity"), ("evidence",), of_cluster):
         findings[GroupKey(row["cluster_id"], row["group_id"])].append(row)
     moments = _newest_moments(tables, of_cluster, audits)
-    empty = {key: newest["position"] for key in chosen if not (newest := _newest(audits[key]))["member_count"]}
-    deleted = deletion_times(tables, empty) if empty else {}
+    deleted = read_deletions(tables, {key: _newest(audits[key])["position"] for key in chosen}, of_cluster)
     return [_summary(key, audits[key], findings[key], moments[key.cluster_id], key in deleted) for key in chosen]
 
 
@@ -125,7 +124,7 @@ def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow], 
     return GroupSummary(
         key=key,
         state=DELETED if is_deleted else _state(newest),
-        member_count=newest["member_count"],
+        member_count=0 if is_deleted else newest["member_count"],
         generation_count=sum(row["row_count"] for row in audits),
         observed_at=newest["observed_at"],
         strategy=figures["strategy"],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from assignors.generation.generation import Generation
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
-from jobs.reading.deletions import deletion_times
+from jobs.reading.deletions import read_deletions
 from jobs.reading.names import is_pattern, listed, matching, no_group, no_match, shown
 from jobs.reading.stored import Client, GroupKey, StoredGeneration
 from jobs.runtime.errors import UsageError
@@ -49,7 +49,9 @@ def read_groups(
     if not newest:
         raise UsageError(f"groups {listed(names) or 'of the warehouse'}: none has a settled generation with members")
     snapshots, topics = _snapshots(tables, newest), read_topics(tables, newest.values())
-    ended = deletion_times(tables, {key: max(row["position"] for row in rows) for key, rows in audits.items()})
+    newest_positions = {key: max(row["position"] for row in rows) for key, rows in audits.items()}
+    deletions = read_deletions(tables, newest_positions, {"group_id": {key.group_id for key in audits}})
+    ended = {key: deletion.at for key, deletion in deletions.items()}
     return [_stored(key, newest[key], audits[key], snapshots[key], topics, ended.get(key)) for key in sorted(newest) if key in snapshots]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, time, timezone
 
 from assignors.model import TopicPartition
-from jobs.reading.deletions import deletion_times
+from jobs.reading.deletions import Deletion, read_deletions
 from jobs.reading.names import shown
 from jobs.reading.published import PublishedTables, StoredRow
 from jobs.reading.stored import GroupKey
@@ -65,7 +65,7 @@ class GroupGeneration:
         generation_count: generations of the group that are stored.
         until: time of the next generation; None for the newest one.
         empty_since: time from which on the group has no members; None for one that has some.
-        deleted_at: when the group was deleted; None for one that was not.
+        deletion: of the group; None for one that was not deleted.
         newest_position: position of the newest generation.
     """
 
@@ -81,8 +81,13 @@ class GroupGeneration:
     generation_count: int
     until: datetime | None
     empty_since: datetime | None
-    deleted_at: datetime | None
+    deletion: Deletion | None
     newest_position: int
+
+    @property
+    def deleted_at(self) -> datetime | None:
+        """Return when the group was deleted; None for one that was not."""
+        return None if self.deletion is None else self.deletion.at
 
 
 def read_group_generation(
@@ -106,13 +111,12 @@ def read_group_generation(
     previous = index[number - 1]["position"] if number else None
     both = [one for one in (position, previous) if one is not None]
     audits = {row["position"]: row for row in tables.rows("generation_audits", AUDIT_COLUMNS, {**of_group, "position": both})}
-    wanted = {"cluster_id": [key.cluster_id], "group_id": [key.group_id], "position": both}
+    wanted = {**_named(key), "position": both}
     snapshots = {row["position"]: row for row in tables.rows("subscription_snapshots", _SNAPSHOT_COLUMNS, wanted)}
     movements = tables.rows("movements", _MOVEMENT_COLUMNS, {**of_group, "position": [position]})
     findings = tables.rows("findings", _FINDING_COLUMNS, {**wanted, "position": [position]})
     until = index[number + 1]["observed_at"] if number + 1 < len(index) else None
-    newest_position, empty_since = index[-1]["position"], _empty_since(index)
-    deleted_at = None if empty_since is None else deletion_times(tables, {key: newest_position}).get(key)
+    newest_position = index[-1]["position"]
     partitions = {one for row in snapshots.values() for member in row["members"] for one in partitions_of(member["assigned"])}
     return GroupGeneration(
         key=key,
@@ -126,8 +130,8 @@ def read_group_generation(
         offsets=read_offsets(tables, key, partitions, until if moment is None else moment),
         generation_count=len(index),
         until=until,
-        empty_since=empty_since,
-        deleted_at=deleted_at,
+        empty_since=_empty_since(index),
+        deletion=read_deletions(tables, {key: newest_position}, _named(key)).get(key),
         newest_position=newest_position,
     )
 
@@ -184,7 +188,7 @@ def _commits(tables: PublishedTables, key: GroupKey, until: Mapping[str, datetim
         topics_until[moment].append(topic)
     found: dict[TopicPartition, StoredRow] = {}
     for moment, topics in topics_until.items():
-        wanted = {"cluster_id": [key.cluster_id], "group_id": [key.group_id], "topic": topics}
+        wanted = {**_named(key), "topic": topics}
         columns = ("observed_at", "topic_id", "committed_offset")
         for row in tables.newest("offset_snapshots", ("topic", "partition"), columns, wanted, until=moment):
             found[row["topic"], row["partition"]] = row
@@ -192,12 +196,15 @@ def _commits(tables: PublishedTables, key: GroupKey, until: Mapping[str, datetim
 
 
 def _newest_findings(tables: PublishedTables, key: GroupKey) -> list[StoredRow]:
-    wanted = {"cluster_id": [key.cluster_id], "group_id": [key.group_id]}
-    return tables.newest("findings", ("rule_id", "severity"), _FINDING_COLUMNS, wanted)
+    return tables.newest("findings", ("rule_id", "severity"), _FINDING_COLUMNS, _named(key))
+
+
+def _named(key: GroupKey) -> dict[str, list[str]]:
+    return {"cluster_id": [key.cluster_id], "group_id": [key.group_id]}
 
 
 def _of_group(key: GroupKey) -> dict[str, list[str]]:
-    return {"basis": [str(Basis.OBSERVED)], "cluster_id": [key.cluster_id], "group_id": [key.group_id]}
+    return {"basis": [str(Basis.OBSERVED)], **_named(key)}
 
 
 def _moment(index: Sequence[StoredRow], at: datetime | time | None) -> datetime | None:

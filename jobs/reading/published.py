@@ -86,24 +86,26 @@ class PublishedTables:
         wanted: Filter | None = None,
         until: datetime | None = None,
         sums: Sequence[str] = (),
+        order: str = "position",
     ) -> list[StoredRow]:
-        """Return of each combination of values of the key the row with the largest ``position``, in no order.
+        """Return of each combination of values of the key the row that is last in an order, in no order.
 
-        Each has the key, these columns, ``position``, and in ``row_count`` the number of rows with this key. Only these rows become
+        Each has the key, these columns, that of the order, and in ``row_count`` the number of rows with this key. Only these rows become
         Python objects.
 
         Args:
             until: the latest ``observed_at``, pushed down as ``wanted`` is; None for all times.
+            order: the column whose largest value is last.
             sums: columns whose sum over all rows with the key each row has in ``<name>_sum``; None where no row knows the value.
 
         Raises:
             WarehouseDamagedError: the log or a file of the table cannot be read.
         """
         try:
-            read = self._read(table, list(dict.fromkeys((*key, *columns, *sums, "position"))), wanted, until=until)
+            read = self._read(table, list(dict.fromkeys((*key, *columns, *sums, order))), wanted, until=until)
             if read is None or not read.num_rows:
                 return []
-            ordered = read.sort_by("position")
+            ordered = read.sort_by(order)
             summed = [name for name in sums if name in ordered.column_names]
             numbered = ordered.select([*key, *summed]).append_column("row", pa.array(range(ordered.num_rows)))
             last = numbered.group_by(list(key)).aggregate([("row", "max"), ("row", "count"), *((name, "sum") for name in summed)])

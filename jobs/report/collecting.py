@@ -40,7 +40,7 @@ from jobs.report.ranking import (
     group_key,
     has_no_generations,
     merge_parts,
-    newest_of_present,
+    newest_of,
 )
 from jobs.report.rows import ReportRows, Row
 from jobs.storage.sql_literals import is_one_of
@@ -87,7 +87,7 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     newest_ms = _newest_moments(counts)
     ranked = Ranking(merge_parts(_rows(parts.sort_by([(name, "ascending") for name in GROUP_KEY])), newest_ms))
     worst = [row for row in ranked[: settings.worst_groups] if not has_no_generations(row)]
-    newest = newest_of_present(ranked)
+    newest = newest_of(ranked)
     found = (part for part in _rows(parts.select(_FOUND)) if part["rule_id"] is not None)
     chosen = choose_findings(found, newest, {group_key(row) for row in worst}, MOST_FINDINGS)
     of_chosen = findings.where(

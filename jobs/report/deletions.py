@@ -12,7 +12,7 @@ from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
 def last_deletions(records: DataFrame) -> DataFrame:
     """Return a row for each group whose last record on the group itself is a tombstone: deleted_position, deleted_at_ms.
 
-    A snapshot of a later position shows that the group was made again. Classic groups have only tombstones among these records.
+    A snapshot of a later position shows that the group was made again. Of classic consumer groups these records have tombstones alone.
 
     Reads: records as schemas.tables.GROUP_RECORDS.
     """

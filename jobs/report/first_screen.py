@@ -168,7 +168,7 @@ def _totals(rows: ReportRows) -> tuple[tuple[Figure, str], ...]:
     members, alive = sum(in_groups), len(in_groups)
     where = f" in {alive:,} {'group' if alive == 1 else 'groups'}" if 0 < alive < groups else ""
     deleted = sum(at_ms is not None for (at_ms,) in rows.ranked.values("deleted_at_ms"))
-    gone = f", {deleted:,} of them deleted" if deleted else ""
+    gone = "" if not deleted else ", deleted" if groups == 1 else f", {deleted:,} of them deleted"
     avoidable = sum_of(observed, "avoidable_movement_count").figure("no generation whose predecessor is known")
     return (
         (count(groups), ("group" if groups == 1 else "groups") + gone),

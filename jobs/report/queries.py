@@ -98,12 +98,15 @@ def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
             *(F.max_by(_best_gain() if name == "better_gain" else name, settled).alias(name) for name in AT_LAST_SETTLED),
         )
     )
-    # Only findings on what happens again and again have a cycle.
-    cycle = F.col("evidence")["cycle_seconds"].cast("bigint")
     found = findings.groupBy(*GROUP_KEY, "rule_id", "severity").agg(
-        F.count("*").alias("finding_count"), F.max("position").alias("newest_position"), F.max_by(cycle, "position").alias("cycle_s")
+        F.count("*").alias("finding_count"), F.max("position").alias("newest_position"), F.max_by(_cycle_s(), "position").alias("cycle_s")
     )
     return audited.unionByName(found, allowMissingColumns=True)
+
+
+def _cycle_s() -> Column:
+    """Return the cycle of a finding on what happens again and again, in seconds; null of other findings."""
+    return F.col("evidence")["cycle_seconds"].cast("bigint")
 
 
 def _best_gain() -> Column:
@@ -259,7 +262,7 @@ def condense_findings(findings: DataFrame) -> DataFrame:
 
     Reads: findings as schemas.tables.FINDINGS, of few groups: texts are sorted.
     """
-    last = F.struct("position", _milliseconds().alias("observed_at_ms"), "message", "evidence", "advice")
+    last = F.struct("position", _milliseconds().alias("observed_at_ms"), "message", "evidence", "advice", _cycle_s().alias("cycle_s"))
     return (
         findings.groupBy(*GROUP_KEY, "rule_id", "severity")
         .agg(

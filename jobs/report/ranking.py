@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from copy import copy
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from jobs.pages.needs import holds_now, need_of, worst_first
 from jobs.report.measures import AT_LAST_SETTLED, SUMS
@@ -14,13 +14,28 @@ from schemas.vocabulary import Severity
 
 Row = Mapping[str, Any]
 GroupKey = tuple[str, str]
-Newest = tuple[int, int]
-"""The position of a group's newest generation, and the milliseconds from it to the newest moment that has landed from its cluster."""
-
 COMMITS_ONLY = "commits only"
 """The strategy of a group of which only commits have landed: its members assign partitions themselves."""
 
 FINDING_KEY = ("cluster_id", "group_id", "rule_id", "severity")
+
+
+class Newest(NamedTuple):
+    """What decides whether a finding of a group holds now.
+
+    Attributes:
+        position: of the group's newest generation.
+        calm_ms: from that generation to the newest moment that has landed from its cluster.
+        is_deleted: whether the group was deleted since.
+    """
+
+    position: int
+    calm_ms: int
+    is_deleted: bool
+
+    def holds(self, rule_id: str, position: int, cycle_s: int | None) -> bool:
+        """Return whether what a rule has found last, at a position, holds now."""
+        return holds_now(rule_id, position == self.position, self.calm_ms, cycle_s, self.is_deleted)
 
 
 def group_key(row: Row) -> GroupKey:
@@ -150,11 +165,12 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row], now_ms: 
     newest = max(audited, key=itemgetter("newest_position"))
     settled = max((part for part in audited if part["settled_position"] is not None), key=itemgetter("settled_position"), default=None)
     row: dict[str, Any] = dict(zip(("cluster_id", "group_id"), key, strict=True))
-    at = (newest["newest_position"], now_ms - max(part["last_at_ms"] for part in audited))
     deleted_at_ms = next((part["deleted_at_ms"] for part in deleted if part["deleted_position"] > newest["newest_position"]), None)
-    holding = [part for part in found if deleted_at_ms is None and _holds(part, at)]
+    at = Newest(newest["newest_position"], now_ms - max(part["last_at_ms"] for part in audited), deleted_at_ms is not None)
+    member_count = 0 if at.is_deleted else newest["member_count"]
+    holding = [part for part in found if _holds(part, at)]
     current = [(part["severity"], part["rule_id"]) for part in holding]
-    need = need_of(current, newest["member_count"], None if settled is None else settled["better_gain"])
+    need = need_of(current, member_count, None if settled is None else settled["better_gain"])
     for severity in Severity:
         of_severity = [part for part in found if part["severity"] == severity]
         row[f"{severity}_count"] = sum(part["finding_count"] for part in of_severity)
@@ -168,11 +184,11 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row], now_ms: 
         "generation_count": sum(part["generation_count"] for part in audited),
         "first_at_ms": min(part["first_at_ms"] for part in audited),
         "last_at_ms": max(part["last_at_ms"] for part in audited),
-        "newest_position": newest["newest_position"],
-        "calm_ms": at[1],
+        "newest_position": at.position,
+        "calm_ms": at.calm_ms,
         "predictable_count": sum(part["predictable_count"] for part in audited),
         "predictable_at_ms": max((part["predictable_at_ms"] for part in audited if part["predictable_count"]), default=None),
-        "member_count": newest["member_count"],
+        "member_count": member_count,
         "deleted_at_ms": deleted_at_ms,
         "need_severity": None if need is None else need.severity,
         "need_rule": None if need is None else need.rule,
@@ -184,18 +200,22 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row], now_ms: 
 
 
 def _holds(part: Row, newest: Newest) -> bool:
-    position, calm_ms = newest
-    return holds_now(part["rule_id"], part["newest_position"] == position, calm_ms, part["cycle_s"])
+    return newest.holds(part["rule_id"], part["newest_position"], part["cycle_s"])
 
 
-def newest_of_present(ranked: Ranking) -> dict[GroupKey, Newest]:
-    """Return the groups that were not deleted: of others, nothing holds any more."""
-    columns = ("cluster_id", "group_id", "newest_position", "calm_ms", "deleted_at_ms")
-    return {
-        (cluster_id, group_id): (position, calm_ms)
-        for cluster_id, group_id, position, calm_ms, deleted_at_ms in ranked.values(*columns)
-        if deleted_at_ms is None
-    }
+def newest_of(rows: Iterable[Row]) -> dict[GroupKey, Newest]:
+    """Return what decides whether findings of these groups hold now."""
+    return {group_key(row): Newest(row["newest_position"], row["calm_ms"], row["deleted_at_ms"] is not None) for row in rows}
+
+
+def with_current(findings: Iterable[Row], newest: Mapping[GroupKey, Newest]) -> list[Row]:
+    """Return findings with is_current, whether they hold now.
+
+    Args:
+        findings: the last one of each rule in a group, with position and cycle_s.
+        newest: of each of these groups, see ``newest_of``.
+    """
+    return [{**row, "is_current": newest[group_key(row)].holds(row["rule_id"], row["position"], row["cycle_s"])} for row in findings]
 
 
 def choose_findings(
@@ -207,7 +227,7 @@ def choose_findings(
 
     Args:
         found: the parts of ``merge_parts`` that are of findings.
-        newest: of each group in which a rule can hold, see ``newest_of_present``.
+        newest: of each group with a line, see ``newest_of``.
         detailed: groups with details.
 
     Returns:

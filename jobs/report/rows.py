@@ -64,7 +64,7 @@ class ReportRows:
         changes: generations of groups with details with another leader or coordinator: generation, position (null of a coordinator), at_ms,
             kind (leader or coordinator), before, after.
         findings: per (cluster_id, group_id, rule_id, severity): finding_count, first_generation, last_generation, is_current
-            (whether it is found in the group's newest generation), positions (its newest ones), and of the last one observed_at_ms,
+            (whether it holds now), positions (its newest ones), and of the last one observed_at_ms,
             message, evidence, advice; rule_finding_count, rule_group_count and rule_current_count (groups in which it is current) of
             all groups. Not all groups of a rule need be there, but one of each rule.
         predicted: the newest generations that could be predicted, and what came of it; None if the report leaves this part out.

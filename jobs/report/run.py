@@ -1,7 +1,7 @@
 """The report stage: the fleet, every group from the worst on, and reasons, as one HTML page and a summary for the terminal.
 
-Reads: generation_audits, findings, assignments, movements (current rows); subscription_snapshots and generation_topics of the generations
-that are predicted.
+Reads: generation_audits, findings, assignments, movements (current rows); offset_snapshots, topic_snapshots and group_records (lag,
+deletions, age of the data); subscription_snapshots and generation_topics of the generations that are predicted.
 Writes: the HTML file, further files for its lines, and on request pages of single groups and exports; no table.
 Spark aggregates, and the driver collects only what is shown: one query for the lines of all groups, then one small query for each table for
 the details of the worst groups.
@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from jobs.pages.shell import MOST_BYTES
@@ -25,10 +25,7 @@ from jobs.report.exports import set_clock, write_exports
 from jobs.report.note import Note, made_of, read_note
 from jobs.report.page import build_page, build_views, design_digest, render, render_group
 from jobs.report.queries import collect, condense_findings
-from jobs.report.ranking import (
-    Ranking,
-    group_key,
-)
+from jobs.report.ranking import Ranking, newest_of, with_current
 from jobs.report.summary import facts_of, next_command, to_json, to_text
 from jobs.report.view import Page
 from jobs.runtime.output_files import (
@@ -46,9 +43,6 @@ from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings, Settings
 from schemas.keys import GROUP_KEY
 from schemas.tables import FINDINGS, GENERATION_AUDITS
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 
@@ -164,12 +158,8 @@ def _write_details(
     for start in range(0, len(others), GROUPS_AT_A_TIME):
         numbers = others[start : start + GROUPS_AT_A_TIME]
         these = [ranked[number] for number in numbers]
-        newest = {group_key(row): row["newest_position"] for row in these}
         found = collect(condense_findings(findings.where(is_one_of(these, *GROUP_KEY))))
-        rows = replace(
-            collect_details(warehouse, settings, these, newest_ms),
-            findings=[{**row, "is_current": row["position"] == newest[group_key(row)]} for row in found],
-        )
+        rows = replace(collect_details(warehouse, settings, these, newest_ms), findings=with_current(found, newest_of(these)))
         for view in build_views(rows, [page.groups[number] for number in numbers]):
             write_output([render_group(page, view, report)], folder / f"{view.line.anchor}.html")
     logger.info("report: wrote %d pages of single groups to %s", len(others), folder)

@@ -95,7 +95,7 @@ class StrategyLine:
 
 @dataclass(frozen=True)
 class FindingView:
-    """The last finding of a rule in a group; ``is_current``: whether it is of the newest generation.
+    """The last finding of a rule in a group; ``is_current``: whether it holds now.
 
     ``is_listed``: whether the group has a line.
     """

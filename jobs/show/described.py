@@ -9,7 +9,7 @@ from datetime import datetime
 
 from jobs.pages.figures import movement_words
 from jobs.pages.generation_words import special, what_changed
-from jobs.pages.needs import severest_first
+from jobs.pages.needs import HOLDS_WITHOUT_GROUP, severest_first
 from jobs.reading.one_group import GroupGeneration, PartitionOffsets, partitions_of
 from jobs.reading.published import StoredRow
 from jobs.show.members import NamedMember, members_of
@@ -92,8 +92,8 @@ class DescribedGeneration:
         change: what changed, in the words of the report; None where the generation before is not known.
         offsets_at: time of the newest metadata snapshot among the offsets; None without one.
         findings: of this generation, the severest first.
-        now_findings: of the newest generation, by rules that found nothing in this one.
-        other_findings: of rules that have found something only in generations between or before, the newest of each.
+        now_findings: of the newest generation, by rules that found nothing in this one; of a deleted group only what still holds.
+        other_findings: of the other rules that have found something only in other generations, the newest of each.
     """
 
     group: GroupGeneration
@@ -125,6 +125,9 @@ def describe_generation(group: GroupGeneration) -> DescribedGeneration:
         "likely_causes": _known_from(CauseSource.INFERRED, causes),
     }
     others = sorted(group.other_findings, key=_severest_first)
+    now = [row for row in others if row["position"] == group.newest_position]
+    if group.deletion is not None:
+        now = [row for row in now if row["rule_id"] in HOLDS_WITHOUT_GROUP]
     return DescribedGeneration(
         group=group,
         names=names,
@@ -140,8 +143,8 @@ def describe_generation(group: GroupGeneration) -> DescribedGeneration:
         movements=tuple(_movements(group.movements, names)),
         offsets_at=max((one.seen_at for one in group.offsets.values() if one.seen_at is not None), default=None),
         findings=tuple(sorted(group.findings, key=_severest_first)),
-        now_findings=tuple(row for row in others if row["position"] == group.newest_position),
-        other_findings=tuple(row for row in others if row["position"] != group.newest_position),
+        now_findings=tuple(now),
+        other_findings=tuple(row for row in others if row not in now),
     )
 
 

@@ -8,7 +8,9 @@ from itertools import groupby
 from typing import Any
 
 from jobs.pages.figures import moment, movement_words, words
+from jobs.reading.deletions import Deletion
 from jobs.reading.published import StoredRow
+from jobs.reading.stored import GroupKey
 from jobs.show.described import CauseOfGeneration, DescribedGeneration
 from jobs.show.statements import Name, Part, Quoted, Rows, Statement, listed
 from jobs.show.text import count, ratio
@@ -72,8 +74,9 @@ def _happened(described: DescribedGeneration) -> Iterator[Statement]:
     if audit["unassigned_count"]:
         yield Statement((f"{_who_have(audit['unassigned_count'], 'partition')} no owner.",), (audited,))
     if group.empty_since is not None:
-        deleted = "" if group.deleted_at is None else f" It was deleted at {moment(group.deleted_at)} UTC."
-        yield Statement((f"The group has had no members since {moment(group.empty_since)} UTC.{deleted}",), (_newest_rows(described),))
+        yield Statement((f"The group has had no members since {moment(group.empty_since)} UTC.",), (_newest_rows(described),))
+    if group.deletion is not None:
+        yield Statement((f"The group was deleted at {moment(group.deletion.at)} UTC.",), (_tombstone(group.key, group.deletion),))
 
 
 def _memberships(described: DescribedGeneration, snapshots: tuple[Rows, ...]) -> Iterator[Statement]:
@@ -156,11 +159,27 @@ def _cause_parts(
 
 
 def _change(described: DescribedGeneration) -> Iterator[Statement]:
-    audit = described.group.audit
+    audit, deletion = described.group.audit, described.group.deletion
+    if deletion is not None:
+        text = "The group was deleted, so nothing has to be changed for it."
+        yield Statement((text,), (_tombstone(described.group.key, deletion),))
     for row in (*described.findings, *described.now_findings):
         now = "" if row["position"] == audit["position"] else f" in the newest generation, {row['generation']}"
         found = f"{row['severity'].capitalize()}, {words(row['rule_id'])}{now}: "
         yield Statement((found, Quoted(row["message"]), ". ", Quoted(row["advice"])), (_finding_rows(row),))
+    if deletion is None:
+        yield from _better_or_nothing(described)
+    if described.other_findings:
+        rules = ", ".join(f"{words(row['rule_id'])} (generation {row['generation']})" for row in described.other_findings)
+        yield Statement(
+            (f"Other generations of the group have findings that this one does not have: {rules}.",),
+            tuple(_finding_rows(row) for row in described.other_findings),
+        )
+
+
+def _better_or_nothing(described: DescribedGeneration) -> Iterator[Statement]:
+    """Yield what another assignor would give, or that there is nothing to change."""
+    audit = described.group.audit
     if audit["better_strategy"] is not None and audit["better_gain"] is not None and audit["imbalance_ratio"] is not None:
         reached = ratio(audit["imbalance_ratio"] - audit["better_gain"])
         better: list[Part] = [
@@ -171,12 +190,6 @@ def _change(described: DescribedGeneration) -> Iterator[Statement]:
         yield Statement(tuple(better), (_audit_rows(audit),))
     if not described.findings and not described.now_findings and audit["better_strategy"] is None:
         yield Statement(("Nothing in this generation needs a change.",), (_audit_rows(audit),))
-    if described.other_findings:
-        rules = ", ".join(f"{words(row['rule_id'])} (generation {row['generation']})" for row in described.other_findings)
-        yield Statement(
-            (f"Other generations of the group have findings that this one does not have: {rules}.",),
-            tuple(_finding_rows(row) for row in described.other_findings),
-        )
 
 
 def _who_have(number: int, noun: str) -> str:
@@ -200,6 +213,11 @@ def _snapshot_rows(described: DescribedGeneration) -> tuple[Rows, ...]:
 def _newest_rows(described: DescribedGeneration) -> Rows:
     key = described.group.key
     return Rows("subscription_snapshots", {**key._asdict(), "position": described.group.newest_position})
+
+
+def _tombstone(key: GroupKey, deletion: Deletion) -> Rows:
+    place = {"offsets_partition": deletion.offsets_partition, "offset": deletion.offset}
+    return Rows("group_records", {**key._asdict(), **{name: value for name, value in place.items() if value is not None}})
 
 
 def _finding_rows(row: StoredRow) -> Rows:

@@ -48,6 +48,7 @@ class Explanation(BaseModel):
     observed_at: datetime = Field(description="when the generation began, UTC")
     until: datetime | None = Field(description="when the next generation began; null for the newest one")
     empty_since: datetime | None = Field(description="since when the group has no members; null if it has some")
+    deleted_at: datetime | None = Field(description="when the group was deleted; null if it was not")
     strategy: str = Field(description="the assignor; empty without members")
     member_count: int = Field(ge=0, description="members of the generation")
     happened: tuple[ExplainedStatement, ...] = Field(description="what the generation did")
@@ -73,6 +74,7 @@ def explanation(explained: Explained) -> Explanation:
         observed_at=group.audit["observed_at"],
         until=group.until,
         empty_since=group.empty_since,
+        deleted_at=group.deleted_at,
         strategy=group.audit["strategy"],
         member_count=group.audit["member_count"],
         happened=stated(explained.happened),

@@ -17,11 +17,10 @@ def order_groups(groups: Iterable[GroupSummary]) -> list[GroupSummary]:
 
 
 def holding_findings(group: GroupSummary) -> list[tuple[str, str]]:
-    """Return severity and rule id of the findings that hold now: none of a group that was deleted."""
-    if group.state == DELETED:
-        return []
+    """Return severity and rule id of the findings that hold now."""
     newest = sorted(group.newest_findings, key=lambda one: severest_first(one.severity, one.rule_id))
-    return [(one.severity, one.rule_id) for one in newest if holds_now(one.rule_id, True, group.calm_ms, one.cycle_s)]
+    is_deleted = group.state == DELETED
+    return [(one.severity, one.rule_id) for one in newest if holds_now(one.rule_id, True, group.calm_ms, one.cycle_s, is_deleted)]
 
 
 def standing(group: GroupSummary) -> dict[str, Any]:

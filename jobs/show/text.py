@@ -107,8 +107,9 @@ def _head_lines(described: DescribedGeneration) -> Iterator[str]:
     when = f"{moment(audit['observed_at'])} UTC, {until}{kind}"
     yield f"generation {audit['generation']} of {when}; {count(group.generation_count, 'generation')} stored"
     if group.empty_since is not None:
-        deleted = "" if group.deleted_at is None else f", and was deleted at {moment(group.deleted_at)} UTC"
-        yield f"the group has no members since {moment(group.empty_since)} UTC{deleted}"
+        yield f"the group has no members since {moment(group.empty_since)} UTC"
+    if group.deletion is not None:
+        yield f"the group was deleted at {moment(group.deletion.at)} UTC"
     facts = [described.protocol, plain(audit["strategy"] or None), count(audit["member_count"], "member")]
     facts += [count(audit["partition_count"], "partition"), f"imbalance {ratio(audit['imbalance_ratio'])}"]
     yield ", ".join(fact for fact in facts if fact)

@@ -18,7 +18,8 @@ ORDER BY imbalance_ratio DESC, group_id
 """,
     "cost": """\
 SELECT cluster_id, group_id, observed_month, count(*) AS generation_count, sum(movement_count) AS movement_count,
-       sum(avoidable_movement_count) AS avoidable_movement_count, max_by(generation, movement_count) AS dearest_generation,
+       sum(avoidable_movement_count) FILTER (WHERE coalesce(generation_gap, 0) = 0) AS avoidable_movement_count,
+       max_by(generation, movement_count) AS dearest_generation,
        sum(actual_revocation_count) AS actual_revocation_count, sum(pause_partition_ms) AS pause_partition_ms
 FROM generation_audits_published
 WHERE basis = 'observed' AND movement_count > 0

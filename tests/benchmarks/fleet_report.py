@@ -32,7 +32,9 @@ from tests.benchmarks.fleet_results import MEBIBYTE, table
 from tests.benchmarks.measuring import LAUNCHER, adopt_orphans, bare_command, measure, user_environment
 from tests.benchmarks.processes import MemorySampler
 
-READ_BY_REPORT = ("generation_audits", "findings", "assignments", "movements", "offset_snapshots", "subscription_snapshots")
+READ_BY_REPORT = (
+    *("generation_audits", "findings", "assignments", "movements", "offset_snapshots", "subscription_snapshots", "group_records"),
+)
 PACKED_LINES = re.compile(r'"lines": (\[\n.*?\n\])\}', re.DOTALL)
 
 

@@ -89,6 +89,11 @@ def commit(group_id: str, topic: str, partition: int, position: int, offset: int
     return {"offset_snapshots": [{**key, "observed_at": at(position), "committed_offset": offset, "is_deleted": offset is None, **other}]}
 
 
+def tombstone(group_id: str, offset: int, **other: Any) -> dict[str, list[Row]]:
+    """Return the record by which a classic group was deleted, as many seconds after the first time as its offset says."""
+    return {"group_records": [{"cluster_id": "c", "group_id": group_id, "offset": offset, "type": 2, "timestamp": at(offset), **other}]}
+
+
 def movement(
     group_id: str, position: int, topic: str, partition: int, source: str | None, target: str | None, kind: str = "revoked", **other: Any
 ) -> dict[str, list[Row]]:

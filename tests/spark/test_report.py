@@ -339,7 +339,7 @@ def test_findings_of_a_rule_are_one_row_with_the_last_text(spark: SparkSession) 
         FINDINGS,
         {**found, "position": 12, "generation": 5, "message": "last"},
         {**found, "position": 11, "generation": 3, "message": "first"},
-        {**found, "position": 11, "generation": 3, "rule_id": "rare", "severity": "info"},
+        {**found, "position": 11, "generation": 3, "rule_id": "rare", "severity": "info", "evidence": {"cycle_seconds": "60"}},
     )
     shown = {row["rule_id"]: row for row in collected(condense_findings(findings))}
     assert set(shown) == {"differs", "rare"}
@@ -347,7 +347,7 @@ def test_findings_of_a_rule_are_one_row_with_the_last_text(spark: SparkSession) 
     assert (differs["group_id"], differs["message"], differs["evidence"]) == ("orders", "last", {"figure": "1"})
     assert (differs["finding_count"], differs["first_generation"], differs["last_generation"]) == (2, 3, 5)
     assert (differs["position"], differs["observed_at_ms"], differs["advice"]) == (12, AT_MS, "look")
-    assert differs["positions"] == [12, 11]
+    assert (differs["positions"], differs["cycle_s"], shown["rare"]["cycle_s"]) == ([12, 11], None, 60)
 
 
 def test_members_are_described_by_whatever_snapshot_knows_them(spark: SparkSession) -> None:

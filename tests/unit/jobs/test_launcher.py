@@ -963,7 +963,7 @@ def test_a_program_that_hangs_is_ended_at_its_limit(tmp_path: Path):
     log, started = tmp_path / "setup.log", time.monotonic()
     with pytest.raises(Refusal, match=r"^keeping classes took more than 0 s and was ended \(its output: .*setup\.log\)$"):
         run_program("keeping classes", "wait", ("bash", "-c", "echo $$; exec sleep 300"), str(log), {**os.environ}, limit_seconds=0.2)
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 5
     assert not os.path.exists(f"/proc/{log.read_text().strip()}")
 
 

@@ -23,7 +23,7 @@ from jobs.report.groups import add_settled
 from jobs.report.packed import PACKED, PackedLines, pack_lines
 from jobs.report.page import MOST_BYTES, build_page, render
 from jobs.report.prometheus import to_prometheus
-from jobs.report.ranking import COMMITS_ONLY, Ranking, choose_findings, merge_parts, newest_of_present
+from jobs.report.ranking import COMMITS_ONLY, Newest, Ranking, choose_findings, merge_parts, newest_of, with_current
 from jobs.report.rows import ReportRows
 from jobs.report.run import write_page
 from jobs.runtime.output_files import PAGE, further_page, is_report_file
@@ -274,21 +274,34 @@ def test_findings_of_a_group_are_counted_by_severity_and_whether_they_hold_now()
 
 
 @pytest.mark.parametrize(("position", "is_deleted"), [(6, True), (4, False)], ids=["after its newest generation", "earlier life"])
-def test_nothing_holds_in_a_group_that_was_deleted(position: int, is_deleted: bool) -> None:
+def test_only_expiring_commits_hold_in_a_group_that_was_deleted(position: int, is_deleted: bool) -> None:
     deletion = dict.fromkeys(audited()) | {"cluster_id": "prod", "group_id": "orders", "deleted_position": position, "deleted_at_ms": 25}
-    of_group = [deletion, audited(member_count=0), found("offsets_reset", "critical")]
+    of_group = [deletion, audited(member_count=3, better_gain=0.5), found("offsets_reset", "critical")]
     ranked = Ranking(merge_parts(of_group, NOW))
     (row,) = ranked
     assert (row["deleted_at_ms"], row["need_rule"]) == ((25, None) if is_deleted else (None, "offsets_reset"))
-    assert (row["critical_count"], row["current_critical_count"]) == (1, 0 if is_deleted else 1)
-    (shown,) = choose_findings(of_group[2:], newest_of_present(ranked), set(), 1).values()
+    assert (row["critical_count"], row["current_critical_count"], row["member_count"]) == ((1, 0, 0) if is_deleted else (1, 1, 3))
+    (shown,) = choose_findings(of_group[2:], newest_of(ranked), set(), 1).values()
     assert shown["is_current"] is not is_deleted
+    (row,) = merge_parts([*of_group, found("commits_expire", "warning")], NOW)
+    assert row["need_rule"] == ("commits_expire" if is_deleted else "offsets_reset")
+
+
+def test_findings_on_the_page_of_one_group_hold_as_they_do_in_the_list() -> None:
+    last = {"cluster_id": "prod", "group_id": "orders", "position": 12, "cycle_s": 3_600}
+    found = [{**last, "rule_id": "restart_loop"}, {**last, "rule_id": "idle_members"}, {**last, "rule_id": "idle_members", "position": 11}]
+    for calm_ms, deleted_at_ms, expected in [(0, None, [True, True, False]), (10_800_001, None, [False, True, False]), (0, 5, [False] * 3)]:
+        (newest,) = newest_of([group_row(newest_position=12, calm_ms=calm_ms, deleted_at_ms=deleted_at_ms)]).values()
+        assert [row["is_current"] for row in with_current(found, {("prod", "orders"): newest})] == expected
 
 
 def test_deleted_groups_are_counted_and_said_to_be_deleted() -> None:
     gone = group_row("gone", member_count=0, deleted_at_ms=1_790_000_200_000)
     ranked = Ranking([group_row(), gone])
     assert build_page(ReportRows(ranked=ranked), AS_OF).first_screen.totals[0] == (Figure("2", "", 2), "groups, 1 of them deleted")
+    alone = ReportRows(ranked=Ranking([gone]))
+    assert build_page(alone, AS_OF).first_screen.totals[0] == (Figure("1", "", 1), "group, deleted")
+    assert 'evenkeel_deleted_groups{cluster_id="prod"} 1\n' in "".join(to_prometheus(ReportRows(ranked=ranked), AS_OF))
     members = {line.group_id: line.members for line in GroupLines(ranked)}
     assert members == {"gone": Figure("deleted", "at 2026-09-21 14:16:40 UTC", 0), "orders": Figure("2", "", 2)}
     assert {line["group"]: line["members"] for line in page_with(group_row(), gone).lines()} == {"gone": -1, "orders": 2}
@@ -310,8 +323,7 @@ def test_a_storm_is_past_when_nothing_happens_any_more(calm_ms: int, need: str |
     moments = {"prod": audited()["last_at_ms"] + calm_ms}
     (row,) = merge_parts(parts, moments)
     assert (row["need_rule"], row["current_warning_count"], row["calm_ms"]) == (need, need is not None, calm_ms)
-    newest = {("prod", "orders"): (row["newest_position"], row["calm_ms"])}
-    (shown,) = choose_findings(parts[1:], newest, set(), 1).values()
+    (shown,) = choose_findings(parts[1:], newest_of([row]), set(), 1).values()
     assert shown["is_current"] is (need is not None)
 
 
@@ -326,7 +338,7 @@ def test_group_row_takes_the_last_settled_generation_of_all_tallies() -> None:
 def test_findings_of_a_rule_are_ordered_by_details_then_current_then_count() -> None:
     found_in = {"past": (9, 4), "now": (1, 5), "more": (5, 5), "worst": (1, 1)}
     parts = [found("r", "info", count, position, name) for name, (count, position) in found_in.items()]
-    newest = {("prod", name): (5, 0) for name in found_in}
+    newest = {("prod", name): Newest(5, 0, is_deleted=False) for name in found_in}
     chosen = [choose_findings(parts, newest, {("prod", "worst")}, most) for most in (1, 2, 3, 4)]
     groups = [[group for _, group, _, _ in shown] for shown in chosen]
     assert groups[-1] == ["worst", "more", "now", "past"] and groups[:-1] == [groups[-1][:most] for most in (1, 2, 3)]

@@ -85,7 +85,7 @@ def stored(names: Sequence[str], number: int) -> GroupGeneration:
         generation_count=2,
         until=START + timedelta(seconds=1),
         empty_since=None,
-        deleted_at=None,
+        deletion=None,
         newest_position=3,
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jobs import cli
-from tests.builders.published_warehouse import Row, at, commit, finding, generation, member, metadata, movement, write_warehouse
+from tests.builders.published_warehouse import Row, at, commit, finding, generation, member, metadata, movement, tombstone, write_warehouse
 
 ORDERS = {"orders": 4}
 
@@ -58,7 +58,9 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         generation("deleted", 10, shared(("a-1", [0])), ORDERS),
         generation("deleted", 20, [], {}, strategy=""),
         finding("deleted", 20, "idle_members", "critical", "1 idle", "Read."),
-        {"group_records": [{"cluster_id": "c", "group_id": "deleted", "offset": 30, "type": 2, "timestamp": at(30)}]},
+        tombstone("deleted", 30, offsets_partition=7),
+        generation("cut short", 10, shared(("a-1", [0])), ORDERS, audited=better),
+        tombstone("cut short", 30),
         generation("twice", 10, shared(("a-1", [0])), ORDERS, cluster_id="east"),
         generation("twice", 10, shared(("a-1", [0])), ORDERS, cluster_id="west"),
     ]
@@ -79,9 +81,17 @@ def show(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 def test_deleted_group_is_said_to_be_deleted_and_needs_nobody(show: Any, document: Any) -> None:
     (line,) = [one for one in document() if one["group_id"] == "deleted"]
     assert (line["state"], line["need"], line["current_findings"]) == ("deleted", None, [])
-    assert "the group has no members since 2026-11-21 02:00:20 UTC, and was deleted at 2026-11-21 02:00:30 UTC" in show("deleted")
+    text = show("deleted")
+    assert "the group has no members since 2026-11-21 02:00:20 UTC\nthe group was deleted at 2026-11-21 02:00:30 UTC\n" in text
+    assert "findings of the newest generation" not in text and "idle_members" in text
+    (line,) = [one for one in document() if one["group_id"] == "cut short"]  # its record without members is not there any more
+    assert (line["state"], line["member_count"], line["need"]) == ("deleted", 0, None)
+    assert "the group was deleted at 2026-11-21 02:00:30 UTC" in show("cut short") and "sticky" not in show("cut short", command="explain")
     assert document("deleted")["deleted_at"] == at(30).isoformat()
-    assert "was deleted at 2026-11-21 02:00:30 UTC" in show("deleted", command="explain")
+    explained = show("deleted", command="explain")
+    assert "  The group was deleted at 2026-11-21 02:00:30 UTC. [3]\n" in explained
+    assert "What to change\n  The group was deleted, so nothing has to be changed for it. [3]\n  Other generations" in explained
+    assert "  [3] group_records: cluster_id=c, group_id=deleted, offsets_partition=7, offset=30\n" in explained
     assert (document("stopped")["deleted_at"], document("pay")["deleted_at"]) == (None, None)
 
 
@@ -153,7 +163,7 @@ def test_text_has_cause_movements_and_advice(show: Any) -> None:
 
 def test_list_has_those_first_that_need_someone(document: Any) -> None:
     found = document("--cluster-id", "c")
-    assert [one["group_id"] for one in found] == ["alarmed", "stopped", "skewed", "pay", "quiet", "deleted"]
+    assert [one["group_id"] for one in found] == ["alarmed", "stopped", "skewed", "pay", "quiet", "deleted", "cut short"]
     pay = next(one for one in found if one["group_id"] == "pay")
     assert (pay["state"], pay["member_count"], pay["generation_count"], pay["partition_count"]) == ("empty", 0, 4, 4)
     assert (pay["need"], pay["current_findings"]) == (None, [])
@@ -165,7 +175,7 @@ def test_list_has_those_first_that_need_someone(document: Any) -> None:
 def test_list_says_what_could_be_and_how_many_groups_are_left_out(show: Any) -> None:
     text = show("--cluster-id", "c", "--limit", "3")
     assert re.search(r"^skewed +stable +1 +4 +1 +2\.00 +1\.00 \(sticky\) +range +better assignor +-$", text, re.MULTILINE)
-    assert text.endswith("3 more groups; --limit 0 shows all\n") and "quiet" not in text
+    assert text.endswith("4 more groups; --limit 0 shows all\n") and "quiet" not in text
 
 
 def test_list_names_clusters_where_there_are_several(show: Any) -> None:
