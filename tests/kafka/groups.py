@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 from kafka.admin import KafkaAdminClient, MemberToRemove
 
 LONGEST_REBALANCE_S = 60.0
+CALM_S = 0.5
 TOPIC, PARTITION_COUNT = "orders", 4
 
 Owned = frozenset[tuple[str, int]]
@@ -76,7 +77,17 @@ class Groups:
         return member
 
     def leave(self, member: Member) -> None:
-        """Have a member close: it leaves its group, unless it is a static one."""
+        """Have a member close: it leaves its group, unless it is a static one.
+
+        librdkafka waits for ever in close() if the callback of a rebalance is still to come: it asks for the protocol of a thread that has
+        ended by then. So a member closes when nothing has come for a moment.
+        """
+        calm_since, deadline = time.monotonic(), time.monotonic() + LONGEST_REBALANCE_S
+        while time.monotonic() - calm_since < CALM_S and time.monotonic() < deadline:
+            before = (len(member.owned_sets), member.owned)
+            self.poll()
+            if before != (len(member.owned_sets), member.owned):
+                calm_since = time.monotonic()
         member.consumer.close()
         self.members.remove(member)
 
