@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import sys
 import threading
 from collections import Counter
@@ -88,9 +89,17 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(autouse=True)
-def no_lease_is_renewed_any_more() -> Iterator[None]:
-    """Fail a test that leaves the thread of a lease: its Spark jobs would run beside every later test."""
+def nothing_is_left_for_later_tests() -> Iterator[None]:
+    """Fail a test that leaves the thread of a lease, whose Spark jobs would run beside every later test, or takes the handler of SIGINT away.
+
+    Without that of the session an interrupt ends no Spark job, and a later test would wait for free slots for ever.
+    """
+    before = signal.getsignal(signal.SIGINT)
     yield
+    after = signal.getsignal(signal.SIGINT)
+    if after is not before and after is signal.default_int_handler:
+        signal.signal(signal.SIGINT, before)
+        pytest.fail("the handler of SIGINT is Python's own again")
     assert not [thread for thread in threading.enumerate() if thread.name == "evenkeel-lease"]
 
 

@@ -78,8 +78,9 @@ def test_cost_query_sums_movements_of_a_month_with_the_worst_first(ask: Ask, obs
         most = max(one["movement_count"] for one in rows_of_month)
         assert row.dearest_generation in {one["generation"] for one in rows_of_month if one["movement_count"] == most}
         assert row.generation_count == len(rows_of_month)
-        known = [one["avoidable_movement_count"] for one in rows_of_month if not one["generation_gap"]]
-        assert row.avoidable_movement_count == (sum(known) if {*known} - {None} else None)
+        unbroken = [one["avoidable_movement_count"] for one in rows_of_month if not one["generation_gap"]]
+        known = [count for count in unbroken if count is not None]
+        assert row.avoidable_movement_count == (sum(known) if known else None)
     avoidable = [row.avoidable_movement_count for row in found]
     known = [count for count in avoidable if count is not None]
     assert avoidable[: len(known)] == sorted(known, reverse=True) and 0 < known[0], "the worst comes first"

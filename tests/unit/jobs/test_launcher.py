@@ -1101,6 +1101,6 @@ def test_whatever_fails_before_the_start_is_one_line(
         raise error
 
     monkeypatch.setattr(launcher, "prepare", fail)
-    monkeypatch.setattr(launcher.signal, "getsignal", lambda _: None)  # the tests keep their own
+    monkeypatch.setattr(launcher.signal, "signal", lambda *_: None)  # the tests keep their own handlers
     assert launcher.main(["/python", "", "run"]) == 2
     assert capsys.readouterr() == ("", f"evenkeel: {message}\n")
