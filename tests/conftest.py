@@ -90,9 +90,10 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_for_later_tests() -> Iterator[None]:
-    """Fail a test that leaves the thread of a lease, whose Spark jobs would run beside every later test, or takes the handler of SIGINT away.
+    """Fail a test that leaves the thread of a lease, or takes the handler of SIGINT away.
 
-    Without that of the session an interrupt ends no Spark job, and a later test would wait for free slots for ever.
+    Such a thread would run Spark jobs beside every later test. Without the session's handler an interrupt ends no Spark job, and a later
+    test would wait for free slots for ever.
     """
     before = signal.getsignal(signal.SIGINT)
     yield
