@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,15 @@ SOUND = {
     "maintain": {"retention_days": 100, "vacuum_hours": 200},
 }
 CANARY = "canary-b1946ac9"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def empty_current_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Without the warehouse that a run in the checkout has left, which ``show`` would answer from."""
+    before = Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("empty"))
+    yield
+    os.chdir(before)
 
 
 def run(*argv: str | Path) -> list[str]:
@@ -244,7 +254,9 @@ def test_any_command_line_is_a_run_or_one_line_a_mistake(line: list[str]) -> Non
 
 @pytest.mark.parametrize("option", sorted(OPTIONS))
 def test_any_odd_option_value_is_a_run_or_one_line_a_mistake(option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    here = tmp_path / "here"  # beside it there are no warehouses of other tests, which ``..`` would find
+    here.mkdir()
+    monkeypatch.chdir(here)
     for command in COMMANDS:
         for value in OPTIONS[option]:
             assert isinstance(run(command, option, value), list)
