@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from jobs.reading.deletions import read_deletions
+from jobs.reading.deletions import Deletion, read_deletions
 from jobs.reading.names import matching, no_group
 from jobs.reading.published import Filter, PublishedTables, StoredRow
 from jobs.reading.stored import GroupKey
@@ -19,7 +19,6 @@ _COLUMNS = (
     *("better_strategy", "better_gain", "verdict"),
 )
 _SUMS = ("movement_count", "avoidable_movement_count")
-DELETED = "deleted"
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,7 @@ class GroupSummary:
     Attributes:
         state: ``deleted`` if it was, ``empty`` without members now, ``unsettled`` while partitions are withheld, else ``stable``.
         member_count: members now.
+        deleted_at: when the group was deleted; None for one that was not.
         observed_at: time of the newest generation.
         better_strategy: the assignor that would balance better; None where the own one is as good.
         better_gain: by how much that imbalance is smaller; 0 where the own one is as good, None if that is not known.
@@ -55,6 +55,7 @@ class GroupSummary:
     key: GroupKey
     state: str
     member_count: int
+    deleted_at: datetime | None
     generation_count: int
     observed_at: datetime
     strategy: str | None
@@ -93,8 +94,8 @@ def read_fleet(tables: PublishedTables, pattern: str | None = None, cluster_id: 
     for row in tables.newest("findings", (*GROUP_KEY, "rule_id", "severity"), ("evidence",), of_cluster):
         findings[GroupKey(row["cluster_id"], row["group_id"])].append(row)
     moments = _newest_moments(tables, of_cluster, audits)
-    deleted = read_deletions(tables, {key: _newest(audits[key])["position"] for key in chosen}, of_cluster)
-    return [_summary(key, audits[key], findings[key], moments[key.cluster_id], key in deleted) for key in chosen]
+    deletions = read_deletions(tables, {key: _newest(audits[key])["position"] for key in chosen}, of_cluster)
+    return [_summary(key, audits[key], findings[key], moments[key.cluster_id], deletions.get(key)) for key in chosen]
 
 
 def _newest_moments(tables: PublishedTables, wanted: Filter, audits: Mapping[GroupKey, list[StoredRow]]) -> dict[str, datetime]:
@@ -113,7 +114,9 @@ def _newest(audits: Iterable[StoredRow]) -> StoredRow:
     return max(audits, key=lambda row: int(row["position"]))
 
 
-def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow], newest_moment: datetime, is_deleted: bool) -> GroupSummary:
+def _summary(
+    key: GroupKey, audits: list[StoredRow], findings: list[StoredRow], newest_moment: datetime, deletion: Deletion | None
+) -> GroupSummary:
     newest = _newest(audits)
     with_members = (row for row in audits if row["is_settled"] is not False and row["member_count"])
     settled = max(with_members, key=lambda row: int(row["position"]), default=None)
@@ -123,8 +126,9 @@ def _summary(key: GroupKey, audits: list[StoredRow], findings: list[StoredRow], 
         finding_counts[row["severity"]] += row["row_count"]
     return GroupSummary(
         key=key,
-        state=DELETED if is_deleted else _state(newest),
-        member_count=0 if is_deleted else newest["member_count"],
+        state=_state(newest) if deletion is None else "deleted",
+        member_count=newest["member_count"] if deletion is None else 0,
+        deleted_at=None if deletion is None else deletion.at,
         generation_count=sum(row["row_count"] for row in audits),
         observed_at=newest["observed_at"],
         strategy=figures["strategy"],

@@ -36,6 +36,7 @@ def _without_key(group: GroupSummary) -> Document:
     return {
         **fields,
         "observed_at": text_of(group.observed_at),
+        "deleted_at": text_of(group.deleted_at),
         "need": None if need is None else {"severity": need.severity, "rule": need.rule},
         "current_findings": [{"severity": severity, "rule_id": rule} for severity, rule in holding],
     }

@@ -161,7 +161,7 @@ def _cause_parts(
 def _change(described: DescribedGeneration) -> Iterator[Statement]:
     audit, deletion = described.group.audit, described.group.deletion
     if deletion is not None:
-        text = "The group was deleted, so nothing has to be changed for it."
+        text = "The group was deleted, so its assignments need no change."
         yield Statement((text,), (_tombstone(described.group.key, deletion),))
     for row in (*described.findings, *described.now_findings):
         now = "" if row["position"] == audit["position"] else f" in the newest generation, {row['generation']}"

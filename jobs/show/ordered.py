@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jobs.pages.needs import holds_now, need_of, severest_first, worst_first
-from jobs.reading.fleet import DELETED, GroupSummary
+from jobs.reading.fleet import GroupSummary
 from schemas.vocabulary import Severity
 
 
@@ -19,7 +19,7 @@ def order_groups(groups: Iterable[GroupSummary]) -> list[GroupSummary]:
 def holding_findings(group: GroupSummary) -> list[tuple[str, str]]:
     """Return severity and rule id of the findings that hold now."""
     newest = sorted(group.newest_findings, key=lambda one: severest_first(one.severity, one.rule_id))
-    is_deleted = group.state == DELETED
+    is_deleted = group.deleted_at is not None
     return [(one.severity, one.rule_id) for one in newest if holds_now(one.rule_id, True, group.calm_ms, one.cycle_s, is_deleted)]
 
 
@@ -36,7 +36,7 @@ def standing(group: GroupSummary) -> dict[str, Any]:
         **{f"current_{severity}_count": current[severity] for severity in Severity},
         **{f"{severity}_count": group.finding_counts[severity] for severity in Severity},
         "better_gain": group.better_gain,
-        "deleted_at_ms": 0 if group.state == DELETED else None,
+        "deleted_at_ms": None if group.deleted_at is None else int(1000 * group.deleted_at.timestamp()),
         "movement_count": group.movement_count,
         "avoidable_movement_count": group.avoidable_movement_count,
     }

@@ -95,7 +95,9 @@ def listed(names: Sequence[str]) -> list[GroupSummary]:
     counts = dict.fromkeys(map(str, Severity), 1)
     keys = [GroupKey(cluster_id, group_id) for cluster_id, group_id in zip(reversed(names), names, strict=True)]
     found = (NewestFinding("warning", "restart_loop", None),)
-    return [GroupSummary(key, "stable", 1, 1, START, key.cluster_id, 1, 2.0, key.group_id, 1.0, 0, 0, found, 0, counts) for key in keys]
+    return [
+        GroupSummary(key, "stable", 1, None, 1, START, key.cluster_id, 1, 2.0, key.group_id, 1.0, 0, 0, found, 0, counts) for key in keys
+    ]
 
 
 TEXTS: dict[str, Callable[[GroupGeneration], list[str]]] = {

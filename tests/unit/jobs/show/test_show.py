@@ -80,7 +80,7 @@ def show(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 
 def test_deleted_group_is_said_to_be_deleted_and_needs_nobody(show: Any, document: Any) -> None:
     (line,) = [one for one in document() if one["group_id"] == "deleted"]
-    assert (line["state"], line["need"], line["current_findings"]) == ("deleted", None, [])
+    assert (line["state"], line["need"], line["current_findings"], line["deleted_at"]) == ("deleted", None, [], at(30).isoformat())
     text = show("deleted")
     assert "the group has no members since 2026-11-21 02:00:20 UTC\nthe group was deleted at 2026-11-21 02:00:30 UTC\n" in text
     assert "findings of the newest generation" not in text and "idle_members" in text
@@ -90,7 +90,7 @@ def test_deleted_group_is_said_to_be_deleted_and_needs_nobody(show: Any, documen
     assert document("deleted")["deleted_at"] == at(30).isoformat()
     explained = show("deleted", command="explain")
     assert "  The group was deleted at 2026-11-21 02:00:30 UTC. [3]\n" in explained
-    assert "What to change\n  The group was deleted, so nothing has to be changed for it. [3]\n  Other generations" in explained
+    assert "What to change\n  The group was deleted, so its assignments need no change. [3]\n  Other generations" in explained
     assert "  [3] group_records: cluster_id=c, group_id=deleted, offsets_partition=7, offset=30\n" in explained
     assert (document("stopped")["deleted_at"], document("pay")["deleted_at"]) == (None, None)
 
