@@ -23,7 +23,7 @@ from jobs.storage.topic_changes import changed_topics
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import pack_chunks, runs_by_group, spread_groups, topic_runs
 from schemas.keys import GENERATION_KEY, GROUP_KEY
-from schemas.row_types import RowKind
+from schemas.computed_row_types import RowKind
 from schemas.staging import SOLVED_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.tables.columns import PARTITION_RACKS

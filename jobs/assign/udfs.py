@@ -28,7 +28,7 @@ from jobs.workers.batches import Rows, table_of
 from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
 from jobs.workers.holdings_column import pack_holdings
 from jobs.workers.packing import group_by_topic, is_fact_of_its_own, unpack_runs, unpack_snapshots
-from schemas.row_types import RowKind, SolvedRow
+from schemas.computed_row_types import RowKind, SolvedRow
 from schemas.staging import SOLVED_ROWS
 
 FRAME_ROWS, FRAME_BYTES = 20_000, 4 << 20

@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.findings.commits import OpenTarget, WaitingMember
+from schemas.computed_row_types import CommitFactsRow
 from schemas.keys import GROUP_KEY
-from schemas.row_types import CommitFactsRow
 from schemas.vocabulary import GroupType
 from schemas.wire import VALUE_DECODERS, decode_key
 from schemas.wire.keys import CURRENT, MEMBER

@@ -33,7 +33,7 @@ from jobs.findings.stuck import StuckFacts
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
 from jobs.workers.packing import is_fact_of_its_own, unpack_generation, unpack_snapshot_row
-from schemas.row_types import (
+from schemas.computed_row_types import (
     AuditedRow,
     CommitFactsRow,
     ExplainedRow,

@@ -15,7 +15,7 @@ from assignors.model import AssignmentMapping, GroupProblem
 from assignors.replay.recurrence import Recurrences
 from assignors.replay.steps import OBSERVED
 from jobs.findings.history import NOTHING_RECURS, GroupHistory, Moment
-from schemas.row_types import StoredSnapshot, StoredSolution
+from schemas.computed_row_types import StoredSnapshot, StoredSolution
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from jobs.what_if.rehearsal import Rehearsal, Subject, rehearse, rehearse_counts
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import Guard, WorkerLimits
 from jobs.workers.packing import group_by_topic, unpack_snapshot_row, unpack_topics
-from schemas.row_types import PlayedRow, SubjectRow
+from schemas.computed_row_types import PlayedRow, SubjectRow
 from schemas.staging import PLAYED_ROWS
 from schemas.vocabulary import GroupType
 

@@ -25,8 +25,8 @@ from assignors.replay.conformance import Conformance
 from assignors.replay.steps import CARRIED, OBSERVED, RECOMPUTED, SOLVED, Snapshot
 from assignors.replay.topic_metadata import TopicRun
 from jobs.workers.holdings_column import TornHoldingsError, unpack_holdings
+from schemas.computed_row_types import StoredSnapshot, StoredSolution, StoredTopics
 from schemas.keys import GROUP_KEY
-from schemas.row_types import StoredSnapshot, StoredSolution, StoredTopics
 from schemas.vocabulary import GroupType
 
 GENERATION_FIELDS = (

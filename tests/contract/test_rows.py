@@ -31,7 +31,7 @@ from assignors.generation.balance import Balance
 from jobs.audit.udfs import BALANCE_COLUMNS, BOUND_COLUMNS, DIFFERENCE_COLUMNS, SOLUTION_COLUMNS
 from jobs.findings.commits import BusyCoordinator, ExpiringTopic, SilentMember, StalledMember, UnsubscribedTopic
 from jobs.findings.looks import GrownTopic
-from schemas import row_types, staging
+from schemas import computed_row_types, row_types, staging
 
 PLAIN: dict[type[DataType], type] = {
     StringType: str,
@@ -47,17 +47,17 @@ ROWS = {
     "DUMPED_ROWS": row_types.DecodedRow,
     "ALIGNED_ROWS": row_types.AlignedRow,
     "FOLDED_ROWS": row_types.FoldedRow,
-    "SOLVED_ROWS": row_types.SolvedRow,
+    "SOLVED_ROWS": computed_row_types.SolvedRow,
     "LOGGED_ROWS": row_types.LoggedRow,
-    "AUDITED_ROWS": row_types.AuditedRow,
-    "EXPLAINED_ROWS": row_types.ExplainedRow,
-    "PLAYED_ROWS": row_types.PlayedRow,
-    "FOUND_ROWS": row_types.FoundRow,
-    "PLACED_GROUPS": row_types.PlacedGroup,
-    "COMMIT_FACTS": row_types.CommitFactsRow,
-    "LOAD_FACTS": row_types.LoadFactsRow,
-    "GROWTH_FACTS": row_types.GrowthFactsRow,
-    "STUCK_FACTS": row_types.StuckFactsRow,
+    "AUDITED_ROWS": computed_row_types.AuditedRow,
+    "EXPLAINED_ROWS": computed_row_types.ExplainedRow,
+    "PLAYED_ROWS": computed_row_types.PlayedRow,
+    "FOUND_ROWS": computed_row_types.FoundRow,
+    "PLACED_GROUPS": computed_row_types.PlacedGroup,
+    "COMMIT_FACTS": computed_row_types.CommitFactsRow,
+    "LOAD_FACTS": computed_row_types.LoadFactsRow,
+    "GROWTH_FACTS": computed_row_types.GrowthFactsRow,
+    "STUCK_FACTS": computed_row_types.StuckFactsRow,
 }
 # Both begin with these columns; their workers hand most of the others on as they come.
 WITHOUT_A_TYPE = {"DECODED_ROWS", "UNPACKED_ROWS", "PACKED_ROWS"}

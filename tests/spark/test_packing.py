@@ -29,7 +29,7 @@ from jobs.workers.packing import (
     unpack_snapshots,
 )
 from schemas.keys import GROUP_KEY
-from schemas.row_types import StoredSnapshot, StoredSolution
+from schemas.computed_row_types import StoredSnapshot, StoredSolution
 from schemas.tables import TABLES
 from tests.builders.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 from tests.builders.histories import looks as known

@@ -25,9 +25,9 @@ from jobs.context import MetadataIndex, RunContext
 from jobs.workers.guard import GroupFailedError, WorkerLimits
 from jobs.workers.holdings_column import unpack_holdings
 from jobs.workers.packing import pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
+from schemas.computed_row_types import RowKind
 from schemas.config import Settings
 from schemas.keys import GROUP_KEY
-from schemas.row_types import RowKind
 from schemas.staging import SOLVED_ROWS
 from schemas.tables import GROUP_STATES
 from tests.builders.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
