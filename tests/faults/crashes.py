@@ -125,7 +125,7 @@ class Step:
         return ["tests.faults.dying", self.calls, self.moment, str(self.count)]
 
 
-COMMIT = "jobs.storage.warehouse:Warehouse._commit"
+COMMIT = "jobs.storage.warehouse:Warehouse.commit"
 RESTORE = f"jobs.storage.warehouse:Warehouse.recover>{COMMIT}"
 LAST_COMMIT = f"jobs.pipeline:_close>{COMMIT}"
 UNPUBLISHED = Step("before the row in runs", "jobs.pipeline:_close", "before")
