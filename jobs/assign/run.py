@@ -17,13 +17,14 @@ from pyspark.sql import functions as F
 from jobs.assign import expansion, udfs
 from jobs.context import RunContext, StageResult
 from jobs.storage.derived_results import forget_unnamed_topics, results_of
+from jobs.storage.scratch import StagedKeys
 from jobs.storage.solution_rows import explode_members
 from jobs.storage.table_changes import apply_changes
 from jobs.storage.topic_changes import changed_topics
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import pack_chunks, runs_by_group, spread_groups, topic_runs
-from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.computed_row_types import RowKind
+from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import SOLVED_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.tables.columns import PARTITION_RACKS
@@ -104,28 +105,32 @@ def fresh_snapshots(context: RunContext, snapshots: DataFrame, new: DataFrame | 
     return reduce(DataFrame.unionByName, parts)
 
 
-def pending_groups(fresh: DataFrame, states: DataFrame, solutions: DataFrame) -> DataFrame:
+def first_fresh(fresh: DataFrame) -> DataFrame:
+    """Return the groups of fresh snapshots: (cluster_id, group_id), ``first_position`` (of the first of them) and ``fresh_count``."""
+    return fresh.groupBy(*GROUP_KEY).agg(F.min("position").alias("first_position"), F.count_distinct("position").alias("fresh_count"))
+
+
+def pending_groups(begins: StagedKeys, states: DataFrame, solutions: DataFrame) -> DataFrame:
     """Return the groups of fresh snapshots, and the state from which each continues.
 
-    Rows: (cluster_id, group_id). The state is the last one before all fresh snapshots, and ``played_until`` is its position. They are
-    null and -1 if the group is replayed from its first snapshot. ``is_redone`` is true if there are results after the state: a snapshot
-    arrived late, or the snapshot of a later state was removed.
+    Rows: (cluster_id, group_id), fresh_count. The state is the last one before all fresh snapshots, and ``played_until`` is its position.
+    They are null and -1 if the group is replayed from its first snapshot. ``is_redone`` is true if there are results after the state: a
+    snapshot arrived late, or the snapshot of a later state was removed.
 
     Args:
-        fresh: at least cluster_id, group_id, position of the snapshots to replay.
-        solutions: all that are stored.
+        begins: as ``first_fresh`` returns them.
+        states, solutions: all that are stored.
     """
-    begins = fresh.groupBy(*GROUP_KEY).agg(F.min("position").alias("first_position"))
-    state_positions = states.select(*GROUP_KEY, F.col("position").alias("state_position"))
-    is_before = F.col("state_position") < F.col("first_position")
-    groups = begins.join(state_positions, list(GROUP_KEY), "left").groupBy(*GROUP_KEY)
-    played_until = F.coalesce(F.max(F.when(is_before, F.col("state_position"))), F.lit(BEFORE_ALL))
-    # The states are joined only here, one per group: they are large, and a long history has many.
-    known = states.select(*GROUP_KEY, F.col("position").alias("played_until"), "snapshot_count", "topics", "state")
-    observed = solutions.where(F.col("basis") == str(Basis.OBSERVED)).join(F.broadcast(begins), list(GROUP_KEY), "left_semi")
+    before = states.join(begins.select(*GROUP_KEY, "first_position"), list(GROUP_KEY)).where("position < first_position")
+    played = before.groupBy(*GROUP_KEY).agg(F.max("position").alias("played_until"))
+    # A state goes only where its position is chosen: states are large, and a long history has many.
+    known = before.select(*GROUP_KEY, F.col("position").alias("played_until"), "snapshot_count", "topics", "state")
+    observed = solutions.where(F.col("basis") == str(Basis.OBSERVED)).join(begins.select(*GROUP_KEY), list(GROUP_KEY), "left_semi")
     results = observed.groupBy(*GROUP_KEY).agg(F.max("position").alias("last_result"))
     return (
-        groups.agg(played_until.alias("played_until"))
+        begins.rows.select(*GROUP_KEY, "fresh_count")
+        .join(played, list(GROUP_KEY), "left")
+        .withColumn("played_until", F.coalesce("played_until", F.lit(BEFORE_ALL)))
         .join(results, list(GROUP_KEY), "left")
         .withColumn("is_redone", F.coalesce(F.col("last_result") > F.col("played_until"), F.lit(False)))
         .drop("last_result")
@@ -154,11 +159,12 @@ def _non_consumer_groups(warehouse: Warehouse) -> DataFrame | None:
     return warehouse.materialize_any("foreign", groups.join(consumers, list(GROUP_KEY), "left_anti"))
 
 
-def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -> DataFrame:
+def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None, generation_count: int | None = None) -> DataFrame:
     """Return the rows of ``SOLVED_ROWS`` for the snapshots of some groups.
 
     Args:
         groups: cluster_id, group_id, state, the topics held in it and the number of snapshots up to it; None if no group has a state.
+        generation_count: how many snapshots these are, if it is known.
     """
     settings, looks = context.settings, context.warehouse.read(TOPIC_SNAPSHOTS.name)
     solve_settings = udfs.SolveSettings(
@@ -177,7 +183,7 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -
         chunks = chunks.withColumns({"state": F.lit(None).cast("binary"), "snapshot_count": F.lit(0).cast("bigint")})
     else:
         chunks = chunks.join(groups.select(*GROUP_KEY, "state", "snapshot_count"), list(GROUP_KEY))
-    problems = spread_groups(chunks).sortWithinPartitions(*GROUP_KEY, "ordinal")
+    problems = spread_groups(chunks, generation_count).sortWithinPartitions(*GROUP_KEY, "ordinal")
     return problems.mapInPandas(partial(udfs.solve_chunks, settings=solve_settings), SOLVED_ROWS)
 
 
@@ -197,7 +203,7 @@ def resolved_topics(solved: DataFrame) -> DataFrame:
     return rows.withColumn("topics", topics.cast(GENERATION_TOPICS.schema["topics"].dataType)).select("cluster_id", "topics_hash", "topics")
 
 
-def _write(context: RunContext, solved: DataFrame, groups: DataFrame | None = None) -> None:
+def _write(context: RunContext, solved: DataFrame, groups: StagedKeys | None = None) -> None:
     """Write all results.
 
     Args:
@@ -222,16 +228,14 @@ def _write(context: RunContext, solved: DataFrame, groups: DataFrame | None = No
     if groups is None:
         warehouse.append(GROUP_STATES.name, states)
         return
-    stored = warehouse.read(GROUP_STATES.name).join(F.broadcast(groups.select(*GROUP_KEY, "played_until")), list(GROUP_KEY))
+    stored = warehouse.read(GROUP_STATES.name).join(groups.select(*GROUP_KEY, "played_until"), list(GROUP_KEY))
     replaced = stored.where(~F.col("is_checkpoint") | (F.col("position") > F.col("played_until")))
     warehouse.replace(GROUP_STATES.name, replaced, GENERATION_KEY, states)
 
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
-    """Delete the results after the state from which each group continues."""
+    """Delete the results after the state from which each group continues, of groups with ``is_redone``."""
     redone = groups.where("is_redone").select(*GROUP_KEY, "played_until")
-    if redone.isEmpty():
-        return
     logger.info(
         "replaying groups with late snapshots or late topic metadata, from their last checkpoint before these or from the first snapshot"
     )
@@ -290,19 +294,23 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
 def _go_on(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recompute: bool, since: datetime | None) -> None:
     """Compute the solutions of groups with fresh snapshots after the states from which they continue, and write them."""
     warehouse = context.warehouse
-    groups = pending_groups(fresh, warehouse.read(GROUP_STATES.name), warehouse.read(SOLUTIONS.name))
+    begins = warehouse.materialize_keys("fresh_groups", first_fresh(fresh))
+    if not begins.count:
+        return
+    groups = pending_groups(begins, warehouse.read(GROUP_STATES.name), warehouse.read(SOLUTIONS.name))
     if recompute:
         touched = snapshots if since is None else snapshots.where(F.col("observed_at") >= F.lit(since))
         groups = from_the_beginning(groups.join(touched.select(*GROUP_KEY).distinct(), list(GROUP_KEY), "left_semi"))
-    found = warehouse.materialize_any("groups", groups)
-    if found is None:
+    continued = warehouse.materialize_keys("groups", groups)
+    if not continued.count:
         return
-    groups = found
     pending = (
-        snapshots.join(groups.select(*GROUP_KEY, "played_until"), list(GROUP_KEY))
+        snapshots.join(continued.select(*GROUP_KEY, "played_until"), list(GROUP_KEY))
         .where(F.col("position") > F.col("played_until"))
         .drop("played_until")
     )
-    solved = warehouse.materialize("assign", solve(context, pending, groups))
-    _forget(warehouse, groups)
-    _write(context, solved, groups)
+    (fresh_count, is_redone) = continued.rows.agg(F.sum("fresh_count"), F.bool_or("is_redone")).collect()[0]
+    solved = warehouse.materialize("assign", solve(context, pending, continued.rows, None if is_redone else fresh_count))
+    if is_redone:
+        _forget(warehouse, continued.rows)
+    _write(context, solved, continued)

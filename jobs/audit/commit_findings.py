@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from jobs.audit import resume_offsets as resumption
 from jobs.audit import udfs as audit_udfs
 from jobs.audit.expiring_commits import expiring_commits
+from jobs.audit.found_rows import found_in
 from jobs.audit.open_targets import is_open, longest_timeout_ms, open_targets, overdue_targets
 from jobs.audit.stalled_members import known_until, quiet_groups, stalled_members, stopped_partitions
 from jobs.context import RunContext
@@ -22,9 +23,10 @@ from jobs.findings import COMMIT_RULES
 from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE, LEAST_GROWTH_MS
 from jobs.storage.changed_findings import replace_findings
 from jobs.storage.current_lag import newest_moments
+from jobs.storage.scratch import StagedKeys
 from schemas.config import DEFAULT_RETENTION_HOURS
 from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY, TOPIC_KEY
-from schemas.staging import COMMIT_FACTS, FOUND_ROWS
+from schemas.staging import COMMIT_FACTS
 from schemas.tables import (
     ASSIGNMENTS,
     FINDINGS,
@@ -46,15 +48,22 @@ MOST_RECORDS = 2**63 - 1
 """The largest count of records that a column can hold. A capture may have offsets that no log reaches."""
 
 
-def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
-    """Return the newest audited generation of each group.
+def newest_positions(audits: DataFrame) -> DataFrame:
+    """Return the position of the newest audited generation of each group: (cluster_id, group_id), position."""
+    return audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP_KEY).agg(F.max("position").alias("position"))
+
+
+def newest_generations(newest: DataFrame, snapshots: DataFrame) -> DataFrame:
+    """Return what commits are compared with of the newest audited generation of each group.
 
     Rows: (cluster_id, group_id); position, generation, observed_at, source, member_count, has_subscriptions, ``subscribed`` (topics of all
     members), offsets_partition, emptied_at (when an empty classic group became so; null of consumer-protocol groups), is_open and
     rebalance_timeout_ms (see ``open_targets``), and ``clients`` (structs of member_id and client_id; an id may occur twice, as in the
     record).
+
+    Args:
+        newest: as ``newest_positions`` returns them.
     """
-    newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP_KEY).agg(F.max("position").alias("position"))
     return newest.join(snapshots, list(GENERATION_KEY)).select(
         *GENERATION_KEY,
         *("generation", "observed_at", "source"),
@@ -99,7 +108,7 @@ def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
     return stray.groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_list(topic)).alias("unsubscribed"))
 
 
-def uncommitted_partitions(generations: DataFrame, assignments: DataFrame, commits: DataFrame, last: DataFrame) -> DataFrame:
+def uncommitted_partitions(generations: StagedKeys, assignments: DataFrame, commits: DataFrame, last: DataFrame) -> DataFrame:
     """Return the partitions of members for whose partitions the group never committed an offset.
 
     Rows: ``PARTITION_KEY``, member_id; since and until, the time in which records must have come in. Only the time up to the last commit of
@@ -107,9 +116,18 @@ def uncommitted_partitions(generations: DataFrame, assignments: DataFrame, commi
     """
     until = F.max("observed_at") - F.expr(f"INTERVAL {LEAST_GROWTH_MS} MILLISECONDS")
     with_commits = commits.groupBy(*SOURCE_KEY).agg(until.alias("until"))
-    asked = generations.where("member_count > 0").join(F.broadcast(with_commits), list(SOURCE_KEY)).where("observed_at < until")
+    columns = (*GENERATION_KEY, "source", "observed_at")
+    asked = (
+        generations.select(*columns, "member_count")
+        .where("member_count > 0")
+        .select(*columns)
+        .join(F.broadcast(with_commits), list(SOURCE_KEY))
+        .where("observed_at < until")
+    )
     since = F.greatest("observed_at", F.expr(f"until - INTERVAL {GROWTH_WINDOW_HOURS} HOURS")).alias("since")
-    given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).select(*GENERATION_KEY, "member_id", F.inline("partitions"))
+    observed = assignments.where(F.col("basis") == str(Basis.OBSERVED))
+    newest = observed.join(generations.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
+    given = newest.select(*GENERATION_KEY, "member_id", F.inline("partitions"))
     held = _possibly_silent(given.join(asked.select(*GENERATION_KEY, since, "until"), list(GENERATION_KEY)), last)
     held = held.withColumn("partition", F.explode("partitions")).drop("partitions")
     committed = last.select(*PARTITION_KEY, F.lit(True).alias("is_committed"))
@@ -238,7 +256,7 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
 
 
 def commit_facts(
-    generations: DataFrame,
+    generations: StagedKeys,
     assignments: DataFrame,
     commits: DataFrame,
     commit_count: int,
@@ -251,21 +269,22 @@ def commit_facts(
     """Return the facts for the rules on commits: one row per group with a possible finding, of ``schemas.staging.COMMIT_FACTS``.
 
     Args:
+        generations: as ``newest_generations`` returns them.
         commit_count: the number of commits.
         records: rows of ``group_records``; they are read only if there may be a finding that needs them.
         stage: keeps rows that are needed more than once.
         landed_until: see ``runs.landed_until``.
         retention_hours: how long brokers are taken to keep commits that nobody uses.
     """
-    last = stage("newest_commits", last_commits(commits))
-    parts = [unsubscribed_topics(generations, last)]
+    last, newest = stage("newest_commits", last_commits(commits)), generations.rows
+    parts = [unsubscribed_topics(newest, last)]
     if commit_count >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S:  # with fewer records no broker is busy
-        parts.append(busy_coordinators(generations, commits, looks, stage))
-    if not generations.where("is_open").isEmpty():
-        overdue = stage("overdue_targets", overdue_targets(generations, commits))
+        parts.append(busy_coordinators(newest, commits, looks, stage))
+    if not newest.where("is_open").isEmpty():
+        overdue = stage("overdue_targets", overdue_targets(newest, commits))
         if not overdue.isEmpty():
             parts.append(open_targets(overdue, records))
-    parts.append(expiring_commits(generations, last, records, newest_moments([generations, last, looks]), retention_hours))
+    parts.append(expiring_commits(newest, last, records, newest_moments([newest, last, looks]), retention_hours))
     # Both kinds of partitions are few; the records that came into them are counted together.
     waiting = uncommitted_partitions(generations, assignments, commits, last).withColumn("is_stopped", F.lit(False))
     quiet = stage("quiet_groups", quiet_groups(generations, last, known_until(commits, looks, landed_until or {})))
@@ -281,7 +300,7 @@ def commit_facts(
     together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts).groupBy(*GROUP_KEY)
     known = together.agg(*[F.first(name, ignorenulls=True).alias(name) for name in kinds])  # few groups have any
     times = {"observed_at_ms": F.unix_millis("observed_at"), "retention_hours": F.lit(retention_hours)}
-    facts = generations.withColumns(times).join(known, list(GROUP_KEY))
+    facts = newest.withColumns(times).join(known, list(GROUP_KEY))
     absent = [F.lit(None).cast(COMMIT_FACTS[name].dataType).alias(name) for name in COMMIT_FACTS.names if name not in facts.columns]
     has_members = F.col("silent").isNotNull() | F.col("stalled").isNotNull()
     return facts.select("*", *absent).withColumn("clients", F.when(has_members, F.col("clients"))).select(*COMMIT_FACTS.names)
@@ -294,11 +313,12 @@ def refresh(context: RunContext) -> None:
         return
     tables = (GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS, GROUP_RECORDS)
     audits, snapshots, assignments, commits, looks, records = (warehouse.read(spec.name) for spec in tables)
-    generations = warehouse.materialize_together("newest_generations", newest_generations(audits, snapshots))
+    newest = warehouse.materialize_keys("newest_positions", newest_positions(audits)).select(*GENERATION_KEY)
+    generations = warehouse.materialize_keys("newest_generations", newest_generations(newest, snapshots))
     commit_count = warehouse.count(OFFSET_SNAPSHOTS.name)
     state = (context.state.landed_until, context.settings.audit.offsets_retention_hours)
     facts = commit_facts(generations, assignments, commits, commit_count, looks, records, warehouse.materialize_together, *state)
-    found = context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_commits, FOUND_ROWS))
+    found = found_in(context, facts, audit_udfs.find_in_commits)
     stored = None
     if context.before.written.get(FINDINGS.name):
         stored = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in COMMIT_RULES]))

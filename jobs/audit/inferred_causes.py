@@ -24,6 +24,7 @@ from jobs.audit.causes import OF_DEPARTURES
 from jobs.audit.load_imbalance import AUDIT_KEY
 from jobs.audit.new_commits import CLOCKS_DIFFER, READ_HERE, earlier_rows
 from jobs.context import RunContext
+from jobs.storage.scratch import StagedKeys
 from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY
 from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import Basis, Cause, CauseSource, GroupType
@@ -96,11 +97,16 @@ def _silence_ms() -> Column:
     return F.unix_millis("observed_at") - F.unix_millis("last_at")
 
 
-def _commits_around(silent: DataFrame, movements: DataFrame, commits: DataFrame) -> DataFrame:
+def commits_around(silent: DataFrame, movements: DataFrame, commits: DataFrame) -> DataFrame:
     """Return the commits of their groups around the departures of silent members: those before, and those of the new owners after it.
 
     Rows: the columns of ``silent``; topic, partition, committed_at, committed_offset, ``is_own`` (of a partition that was taken over from
     the member), ``is_before`` (the departure), ``is_unchanged`` (as the commit before of the partition; null for the first).
+
+    Args:
+        silent: as ``silent_departures`` returns them.
+        movements: the same as there.
+        commits: rows of ``offset_snapshots`` from ``LOOK_BACK`` before the generations on.
     """
     own = (
         movements.where(F.col("kind") == REASSIGNED)
@@ -128,7 +134,7 @@ def _with_records(around: DataFrame) -> DataFrame:
     """Return the members for some of whose partitions the new owners soon committed about as many records as usual: ``MEMBER_KEY``.
 
     Args:
-        around: as ``_commits_around`` returns them.
+        around: as ``commits_around`` returns them.
     """
     before, after = F.when(F.col("is_before"), F.col("committed_at")), F.when(~F.col("is_before"), F.col("committed_at"))
     ends = around.where("is_own").groupBy(*MEMBER_KEY, "topic", "partition")
@@ -149,17 +155,14 @@ def _with_records(around: DataFrame) -> DataFrame:
     return by_partition.where(goes_on).select(*MEMBER_KEY).distinct().withColumn("has_records", F.lit(True))
 
 
-def likely_expired(silent: DataFrame, movements: DataFrame, commits: DataFrame) -> DataFrame:
+def likely_expired(around: DataFrame) -> DataFrame:
     """Return the silent members that had committed regularly and whose records went on, if they left when their session timeout was over.
 
     Rows: ``MEMBER_KEY``; silence_ms, session_timeout_ms.
 
     Args:
-        silent: as ``silent_departures`` returns them.
-        movements: the same as there.
-        commits: rows of ``offset_snapshots`` from ``LOOK_BACK`` before the generations on.
+        around: as ``commits_around`` returns them.
     """
-    around = _commits_around(silent, movements, commits)
     of_member = (*MEMBER_KEY, "observed_at", "last_at", *TIMEOUTS)
     # One request commits many partitions.
     requests = (
@@ -230,23 +233,28 @@ def _since(silent: DataFrame) -> datetime | None:
     return None if row["first"] is None else row["first"] - LOOK_BACK - CLOCKS_DIFFER
 
 
-def find_expired(context: RunContext, movements: DataFrame) -> DataFrame | None:
+def find_expired(context: RunContext, movements: DataFrame, groups: StagedKeys | None) -> DataFrame | None:
     """Return the members of generations whose session has likely expired, as ``likely_expired`` does; None if there are none.
 
     Args:
         movements: all of the generations to look at, stored.
+        groups: at least their groups; None if these are all or most groups.
     """
     warehouse = context.warehouse
     if warehouse.is_empty(OFFSET_SNAPSHOTS.name):
         return None
     observed = movements.where(F.col("basis") == str(Basis.OBSERVED))
     consumer_session_ms = round(context.settings.audit.consumer_session_timeout_s * 1000)
-    departures = silent_departures(observed, warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), consumer_session_ms)
+    snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name)
+    if groups is not None:
+        snapshots = snapshots.join(groups.distinct(*GROUP_KEY), list(GROUP_KEY), "left_semi")
+    departures = silent_departures(observed, snapshots, consumer_session_ms)
     silent = warehouse.materialize_any("silent_departures", departures)
     if silent is None:
         return None
     commits = warehouse.read(OFFSET_SNAPSHOTS.name).where(F.col("observed_month") >= F.trunc(F.lit(_since(silent)), "month"))
-    return warehouse.materialize_any("expired_sessions", likely_expired(silent, observed, commits))
+    around = warehouse.materialize_any("commits_around", commits_around(silent, observed, commits))
+    return None if around is None else warehouse.materialize_any("expired_sessions", likely_expired(around))
 
 
 def refresh(context: RunContext) -> None:
@@ -262,12 +270,12 @@ def refresh(context: RunContext) -> None:
     audits = earlier_rows(context, spec.name).where(has_left)
     is_near = F.col("observed_at") + F.lit(LOOK_AHEAD) > F.col("from_time")
     near = audits.join(F.broadcast(groups), list(GROUP_KEY)).where(is_near).select(*audits.columns)
-    affected = warehouse.materialize_any("departures_near_commits", near)
-    if affected is None:
+    affected = warehouse.materialize_keys("departures_near_commits", near)
+    if not affected.count:
         return
     movements = warehouse.read(MOVEMENTS.name).join(affected.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
-    expired = find_expired(context, movements)
-    now = with_inferred(affected.withColumn("stored_causes", F.col("causes")), expired)
+    expired = find_expired(context, movements, affected)
+    now = with_inferred(affected.rows.withColumn("stored_causes", F.col("causes")), expired)
     otherwise = now.where(~F.col("causes").eqNullSafe(F.col("stored_causes"))).withColumns(context.run_columns)
     changed = warehouse.materialize_any("inferred_otherwise", otherwise.select(*spec.schema.names))
     if changed is None:

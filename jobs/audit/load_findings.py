@@ -12,12 +12,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.audit import udfs as audit_udfs
+from jobs.audit.found_rows import found_in
 from jobs.context import RunContext
 from jobs.findings import LOAD_RULES
 from jobs.findings.loads import HOT_SHARE
 from jobs.storage.changed_findings import replace_findings
 from schemas.keys import GENERATION_KEY
-from schemas.staging import FOUND_ROWS, LOAD_FACTS
+from schemas.staging import LOAD_FACTS
 from schemas.tables import FINDINGS, GENERATION_AUDITS, GENERATION_TOPICS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import Basis
 
@@ -132,7 +133,7 @@ def _found(context: RunContext, judged: _Judged, answered: DataFrame) -> DataFra
         snapshots, topics = (context.warehouse.read(spec.name) for spec in (SUBSCRIPTION_SNAPSHOTS, GENERATION_TOPICS))
         crossing = crossing_rates(judged.generations, answered, snapshots, topics)
     facts = load_facts(judged.generations, answered, crossing)
-    return context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_loads, FOUND_ROWS))
+    return found_in(context, facts, audit_udfs.find_in_loads)
 
 
 def add(context: RunContext, answered: DataFrame) -> None:

@@ -113,12 +113,13 @@ def refresh(context: RunContext, news: NewCommits, rewritten: DataFrame | None =
     )
     generations = affected_rows(held_by_topic, news, F.col("until"), F.col("observed_at")).select(*GENERATION_KEY).distinct()
     stored = stored.drop("until")
-    again = warehouse.materialize_any("concerned_audits", stored.join(generations, list(GENERATION_KEY), "left_semi"))
-    if again is None:
+    concerned = warehouse.materialize_keys("concerned_audits", stored.join(generations, list(GENERATION_KEY), "left_semi"))
+    if not concerned.count:
         return
+    again = concerned.rows
     stored_weights = again.select(*AUDIT_KEY, *[F.col(column).alias(f"stored_{column}") for column in WEIGHTS])
-    held = held_partitions(warehouse.read(ASSIGNMENTS.name), again)
-    commits = resumption.of_groups_in(again, news.commits)
+    held = held_partitions(warehouse.read(ASSIGNMENTS.name), concerned.select(*AUDIT_KEY))
+    commits = resumption.of_groups_in(concerned, news.commits)
     max_look_delay_s = context.settings.audit.max_look_delay_s
     answered = resumption.resolve_resume_offsets(held, commits, news.looks, news.complete, warehouse.materialize, max_look_delay_s)
     weighed = warehouse.materialize("weighed_again", with_weights(again, answered))

@@ -39,8 +39,8 @@ def refresh(context: RunContext) -> None:
     audits = warehouse.read(spec.name).where(F.col("basis") == str(Basis.OBSERVED))
     lines = warehouse.read(GROUP_EVENTS.name).where(F.col("event") != str(CoordinatorEvent.REBALANCE_SEEN))
     events = with_groups(lines)
-    groups = warehouse.materialize("explained_groups", _groups(context, audits, events))
-    rows = _rows(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), audits, events, groups)
+    groups = warehouse.materialize_keys("explained_groups", _groups(context, audits, events))
+    rows = _rows(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), audits, events, groups.select(*GROUP_KEY, "from_time"))
     explain = partial(audit_udfs.explain_generations, limits=context.worker_limits)
     # Lines of one millisecond are in the order of their content: that in which they were stored depends on when each piece of a log landed.
     in_order = spread_groups(rows).sortWithinPartitions(*GROUP_KEY, "at_ms", "is_generation", "position", *EVENT_FIELDS)

@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.audit import udfs as audit_udfs
+from jobs.audit.found_rows import found_in
 from jobs.context import RunContext
 from jobs.findings.looks import SEEN_AT
 from jobs.storage.changed_findings import replace_findings
 from jobs.storage.topic_changes import Times, by_cluster, changed_topics, is_from
 from schemas.keys import GENERATION_KEY, GROUP_KEY, TOPIC_KEY
-from schemas.staging import FOUND_ROWS, GROWTH_FACTS
+from schemas.staging import GROWTH_FACTS
 from schemas.tables import (
     FINDINGS,
     GENERATION_AUDITS,
@@ -159,7 +160,7 @@ def refresh(context: RunContext, solutions_consumed: int | None) -> None:
     newest = newest.join(reduce(DataFrame.unionByName, asked).distinct(), list(GROUP_KEY), "left_semi")
     grown = warehouse.materialize("grown_topics", grown_topics(newest, looks, times_ms))
     facts = growth_facts(grown, warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), warehouse.read(OFFSET_SNAPSHOTS.name), times_ms)
-    found = context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_looks, FOUND_ROWS))
+    found = found_in(context, facts, audit_udfs.find_in_looks)
     own = findings.where((F.col("rule_id") == str(Rule.PARTITIONS_LEFT_OUT)) & F.col("evidence")[SEEN_AT].isNull())
     found = found.join(own, list(FINDINGS.key), "left_anti")
     replace_findings(warehouse, stored if is_stored else None, found, "look_findings")

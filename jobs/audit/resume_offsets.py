@@ -18,6 +18,7 @@ from jobs.audit.new_commits import NewCommits, affected_rows, earlier_rows, has_
 from jobs.context import RunContext
 from jobs.storage.current_lag import waiting_records
 from jobs.storage.hashed_keys import hashed, join_hashed
+from jobs.storage.scratch import StagedKeys
 from schemas.keys import GROUP_KEY, PARTITION_KEY, TOPIC_KEY
 from schemas.tables import MOVEMENTS
 from schemas.vocabulary import ResumeOutcome
@@ -192,9 +193,9 @@ def resolve_resume_offsets(
     return _with_looks(asked, looks, stage).withColumns(resolved).select(*moments.columns, *resolved, "end_from")
 
 
-def of_groups_in(rows: DataFrame, commits: DataFrame) -> DataFrame:
-    """Return the commits of the groups of some materialized rows."""
-    return commits.join(rows.select(*GROUP_KEY).distinct(), list(GROUP_KEY), "left_semi")
+def of_groups_in(rows: StagedKeys, commits: DataFrame) -> DataFrame:
+    """Return the commits of the groups of some rows."""
+    return commits.join(rows.distinct(*GROUP_KEY), list(GROUP_KEY), "left_semi")
 
 
 def moments_of(movements: DataFrame) -> DataFrame:
@@ -230,11 +231,12 @@ def refresh(context: RunContext, news: NewCommits) -> None:
         unknown = earlier_rows(context, MOVEMENTS.name).where(F.col("resume_outcome") == str(ResumeOutcome.UNKNOWN))
         of_groups = unknown.join(news.newly_complete, list(GROUP_KEY), "left_semi")
         affected = affected.unionByName(of_groups).dropDuplicates(list(MOVEMENTS.key))
-    again = warehouse.materialize_any("concerned_movements", affected)
-    if again is None:
+    concerned = warehouse.materialize_keys("concerned_movements", affected)
+    if not concerned.count:
         return
+    again = concerned.rows
     stored_columns = again.select(*MOVEMENTS.key, *[F.col(name).alias(f"stored_{name}") for name in RESUME_COLUMNS])
-    commits, max_look_delay_s = of_groups_in(again, news.commits), context.settings.audit.max_look_delay_s
+    commits, max_look_delay_s = of_groups_in(concerned, news.commits), context.settings.audit.max_look_delay_s
     answered = resolve_resume_offsets(moments_of(again), commits, news.looks, news.complete, warehouse.materialize, max_look_delay_s)
     resumed = with_resumption(again, answered).join(stored_columns, list(MOVEMENTS.key))
     resumed = resumed.where(differs_from_stored(RESUME_COLUMNS)).withColumns(context.run_columns).select(*MOVEMENTS.schema.names)

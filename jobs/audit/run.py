@@ -19,6 +19,7 @@ from jobs.audit import resume_offsets as resumption
 from jobs.audit import udfs as audit_udfs
 from jobs.audit.new_commits import ORIGINS_READ_HERE, READ_HERE, complete_groups, has_new_commits, read_new_commits
 from jobs.context import RunContext, StageResult
+from jobs.storage.scratch import StagedKeys
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import flatten_snapshots, spread_groups, topic_columns
 from schemas.keys import GENERATION_KEY, GROUP_KEY
@@ -67,15 +68,17 @@ def self_contained_generations(audits: DataFrame) -> DataFrame:
 def audited_groups(solutions: DataFrame, audits: DataFrame) -> DataFrame:
     """Return the groups with new solutions: where these begin, and from where on to read.
 
-    Rows: (cluster_id, group_id). ``read_from`` is the last of ``self_contained_generations`` before them, -1 if there is none. It is the
-    generation before those that are at most ``RETURN_MS`` older, if that is earlier: a member that left in one of these may be back.
-    ``is_stale`` is true if there are audits from the first new solution on.
+    Rows: (cluster_id, group_id), ``new_count`` (of generations). ``read_from`` is the last of ``self_contained_generations`` before them,
+    -1 if there is none. It is the generation before those that are at most ``RETURN_MS`` older, if that is earlier: a member that left in
+    one of these may be back. ``is_stale`` is true if there are audits from the first new solution on.
 
     Args:
         solutions: new ones only.
     """
     begins = solutions.groupBy(*GROUP_KEY).agg(
-        F.min("position").alias("first_position"), F.min(F.unix_millis("observed_at")).alias("first_ms")
+        F.min("position").alias("first_position"),
+        F.min(F.unix_millis("observed_at")).alias("first_ms"),
+        F.count_if(F.col("basis") == str(Basis.OBSERVED)).alias("new_count"),
     )
     generations = (
         audits.join(F.broadcast(begins), list(GROUP_KEY))
@@ -97,11 +100,11 @@ def audited_groups(solutions: DataFrame, audits: DataFrame) -> DataFrame:
     read_from = F.least(F.coalesce("self_contained_from", F.lit(-1)), "recent_from")  # least ignores a null
     is_stale = F.coalesce("is_stale", F.lit(False))
     return begins.join(starts, list(GROUP_KEY), "left").select(
-        *GROUP_KEY, "first_position", read_from.alias("read_from"), is_stale.alias("is_stale")
+        *GROUP_KEY, "new_count", "first_position", read_from.alias("read_from"), is_stale.alias("is_stale")
     )
 
 
-def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
+def history_rows(warehouse: Warehouse, groups: StagedKeys | None, generation_count: int | None = None) -> DataFrame:
     """Return all rows that the audit reads, in its order: each snapshot, then its solutions.
 
     One shuffle brings a group's rows together; the workers keep the open group from batch to batch. ``first_position`` is null in
@@ -109,6 +112,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
 
     Args:
         groups: see ``audited_groups``; None for everything, as in the first run.
+        generation_count: how many generations are new in these groups; None if it is not known.
     """
 
     def of_groups(name: str) -> DataFrame:
@@ -116,7 +120,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         if groups is None:
             return rows.withColumn("first_position", F.lit(-1).cast("bigint"))
         bounds = groups.select(*GROUP_KEY, "first_position", "read_from")
-        return rows.join(F.broadcast(bounds), list(GROUP_KEY)).where(F.col("position") >= F.col("read_from"))
+        return rows.join(bounds, list(GROUP_KEY)).where(F.col("position") >= F.col("read_from"))
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
     others = ("first_position", "offsets_partition", "has_conflict", *audit_udfs.TARGET_COLUMNS, "group_type", "leader_client")
@@ -156,14 +160,13 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         solved = solved.withColumn(name, F.when(is_observed, F.col(name)))
     wide = wide.withColumnRenamed("strategy", "own_strategy").withColumn("row_order", F.lit(0))
     united = wide.unionByName(solved.withColumn("row_order", F.lit(1)), allowMissingColumns=True)
-    return spread_groups(united).sortWithinPartitions(*GENERATION_KEY, "row_order", "basis", "strategy")
+    spread = spread_groups(united, generation_count)
+    return spread.sortWithinPartitions(*GENERATION_KEY, "row_order", "basis", "strategy")
 
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
-    """Delete the audits, movements and findings that are computed again."""
+    """Delete the audits, movements and findings that are computed again, those of groups with ``is_stale``."""
     again = groups.where("is_stale")
-    if again.isEmpty():
-        return
     audits = warehouse.read(GENERATION_AUDITS.name).join(F.broadcast(again), list(GROUP_KEY))
     stale = audits.where(F.col("position") >= F.col("first_position")).select(*GENERATION_KEY).distinct()
     stale = warehouse.materialize("stale_audits", stale)
@@ -197,7 +200,7 @@ def with_pauses(observed: DataFrame) -> DataFrame:
 PAUSES = ("follow_up_ms", "pause_partition_ms")
 
 
-def _append_audits(context: RunContext, audits: DataFrame, groups: DataFrame | None) -> DataFrame | None:
+def _append_audits(context: RunContext, audits: DataFrame, groups: StagedKeys | None) -> DataFrame | None:
     """Write the new audits, and again the audit before them if they change its pauses.
 
     Returns the keys of those written again; None if there are none.
@@ -208,7 +211,7 @@ def _append_audits(context: RunContext, audits: DataFrame, groups: DataFrame | N
     if groups is None:
         warehouse.append(name, with_pauses(observed).unionByName(audits.where(~is_observed)))
         return None
-    stored = warehouse.read(name).where(is_observed).join(F.broadcast(groups.select(*GROUP_KEY)), list(GROUP_KEY), "left_semi")
+    stored = warehouse.read(name).where(is_observed).join(groups.select(*GROUP_KEY), list(GROUP_KEY), "left_semi")
     newest = stored.withColumn("newest", F.max("position").over(Window.partitionBy(*GROUP_KEY))).where("position = newest").drop("newest")
     before = newest.select("*", *[F.col(column).alias(f"stored_{column}") for column in PAUSES])
     paused = warehouse.materialize("pauses", with_pauses(observed.unionByName(before, allowMissingColumns=True)))
@@ -246,17 +249,20 @@ def run(context: RunContext) -> StageResult:
 
 def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     """Audit new solutions; return the keys that ``_append_audits`` returns."""
-    warehouse, groups = context.warehouse, None
+    warehouse = context.warehouse
+    groups: StagedKeys | None = None
+    new_count, is_stale = None, False
     if not warehouse.is_empty(GENERATION_AUDITS.name):
         audits = warehouse.read(GENERATION_AUDITS.name)
-        groups = warehouse.materialize("audit_groups", audited_groups(warehouse.read_new(SOLUTIONS.name, consumed), audits))
+        groups = warehouse.materialize_keys("audit_groups", audited_groups(warehouse.read_new(SOLUTIONS.name, consumed), audits))
+        new_count, is_stale = groups.rows.agg(F.sum("new_count"), F.bool_or("is_stale")).collect()[0]
     audit_history = partial(
         audit_udfs.audit_history, offsets_partition_counts=context.metadata_index.offsets_partition_counts, limits=context.worker_limits
     )
-    rows = history_rows(warehouse, groups).mapInArrow(audit_history, AUDITED_ROWS)
+    rows = history_rows(warehouse, groups, new_count).mapInArrow(audit_history, AUDITED_ROWS)
     staged = warehouse.materialize("audit", rows)
-    if groups is not None:
-        _forget(warehouse, groups)
+    if groups is not None and is_stale:
+        _forget(warehouse, groups.rows)
     parts = {column: staged.where(F.col(column).isNotNull()).select(f"{column}.*") for column in AUDITED_TABLES}
     made = {spec.name: context.rows_of(spec, parts[column]) for column, spec in AUDITED_TABLES.items()}
     audits, movements = made[GENERATION_AUDITS.name], made[MOVEMENTS.name]
@@ -265,7 +271,7 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     held = weights.held_partitions(warehouse.read_new(ASSIGNMENTS.name, consumed), audits).withColumn("is_held", F.lit(True))
     moments = held.unionByName(resumption.moments_of(movements).withColumn("is_held", F.lit(False)), allowMissingColumns=True)
     complete = complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.state.origins)
-    commits = commits if groups is None else resumption.of_groups_in(groups, commits)
+    commits = commits if groups is None else commits.join(groups.select(*GROUP_KEY), list(GROUP_KEY), "left_semi")
     max_look_delay_s = context.settings.audit.max_look_delay_s
     answered = warehouse.materialize(
         "answers", resumption.resolve_resume_offsets(moments, commits, looks, complete, warehouse.materialize, max_look_delay_s)
@@ -273,7 +279,7 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     audits = weights.with_weights(audits, answered.where("is_held"))
     movements = resumption.with_resumption(movements, answered.where("NOT is_held"))
     warehouse.append(MOVEMENTS.name, movements)
-    expired = inferred_causes.find_expired(context, warehouse.read_new(MOVEMENTS.name, context.run_sequence - 1))
+    expired = inferred_causes.find_expired(context, warehouse.read_new(MOVEMENTS.name, context.run_sequence - 1), groups)
     rewritten = _append_audits(context, inferred_causes.with_inferred(audits, expired), groups)
     warehouse.append(FINDINGS.name, made[FINDINGS.name])
     load_findings.add(context, answered.where("is_held"))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.audit.open_targets import LOG_KEY
 from jobs.storage.current_lag import newest_ends, waiting_records
+from jobs.storage.scratch import StagedKeys
 from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY, TOPIC_KEY
 from schemas.vocabulary import MOST_LAG, Basis
 from schemas.wire.keys import OFFSETS_TOPIC
@@ -56,7 +57,7 @@ def _interval_ms() -> Column:
     return F.when((F.col("commit_count") > 1) & (span_ms > 0), F.floor(span_ms / (F.col("commit_count") - 1)))
 
 
-def quiet_groups(generations: DataFrame, last: DataFrame, until: DataFrame) -> DataFrame:
+def quiet_groups(generations: StagedKeys, last: DataFrame, until: DataFrame) -> DataFrame:
     """Return the groups with members and a partition whose commits have stopped for longer than members take.
 
     Rows: (cluster_id, group_id); until_ms. They are few, and only their partitions are looked at one by one.
@@ -66,15 +67,16 @@ def quiet_groups(generations: DataFrame, last: DataFrame, until: DataFrame) -> D
         last: as ``commit_findings.last_commits`` returns them.
         until: as ``known_until`` returns it.
     """
-    asked = generations.where("member_count > 0").withColumn("offsets_partition", F.coalesce("offsets_partition", F.lit(-1)))
-    asked = asked.join(F.broadcast(until), list(LOG_KEY)).select(*GROUP_KEY, "until_ms", "rebalance_timeout_ms")
+    columns = (*GROUP_KEY, "source", "offsets_partition", "member_count", "rebalance_timeout_ms")
+    asked = generations.select(*columns).where("member_count > 0")
+    asked = asked.withColumn("offsets_partition", F.coalesce("offsets_partition", F.lit(-1)))
+    stopped = last.where("NOT is_deleted").join(asked, list(GROUP_KEY)).join(F.broadcast(until), list(LOG_KEY))
     silent_ms = F.col("until_ms") - F.unix_millis("commit_at")
-    stopped = last.where("NOT is_deleted").join(asked, list(GROUP_KEY))
     is_quiet = silent_ms > _wait_ms(F.col("rebalance_timeout_ms"), _interval_ms())
     return stopped.where(_interval_ms().isNotNull() & is_quiet).select(*GROUP_KEY, "until_ms").distinct()
 
 
-def stopped_partitions(quiet: DataFrame, generations: DataFrame, assignments: DataFrame, last: DataFrame) -> DataFrame:
+def stopped_partitions(quiet: DataFrame, generations: StagedKeys, assignments: DataFrame, last: DataFrame) -> DataFrame:
     """Return the partitions of members of which no partition has been committed for too long.
 
     Rows: ``PARTITION_KEY``, member_id; since, until (the time in which records must have come in), silent_ms and committed_offset.
@@ -82,7 +84,7 @@ def stopped_partitions(quiet: DataFrame, generations: DataFrame, assignments: Da
     Args:
         quiet: as ``quiet_groups`` returns them.
     """
-    asked = generations.join(quiet, list(GROUP_KEY)).select(
+    asked = generations.rows.join(quiet, list(GROUP_KEY)).select(
         *GENERATION_KEY, "rebalance_timeout_ms", "until_ms", F.unix_millis("observed_at").alias("made_ms")
     )
     given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).join(F.broadcast(asked), list(GENERATION_KEY))
@@ -91,20 +93,20 @@ def stopped_partitions(quiet: DataFrame, generations: DataFrame, assignments: Da
     live = last.where("NOT is_deleted").select(
         *PARTITION_KEY, "committed_offset", F.unix_millis("commit_at").alias("commit_ms"), _interval_ms().alias("interval_ms")
     )
-    marked = held.join(live, list(PARTITION_KEY), "left")
-    since_ms = F.greatest(F.max("commit_ms"), F.max("made_ms"))
-    wait_ms = _wait_ms(F.max("rebalance_timeout_ms"), F.min("interval_ms"))
-    members = marked.groupBy(*GROUP_KEY, "member_id").agg(
-        since_ms.alias("since_ms"), wait_ms.alias("wait_ms"), F.count("interval_ms").alias("known_count")
-    )
-    stopped = members.where("known_count > 0").join(quiet, list(GROUP_KEY)).where("until_ms - since_ms > wait_ms")
+    of_member = Window.partitionBy(*GROUP_KEY, "member_id")
+    columns = {
+        "since_ms": F.greatest(F.max("commit_ms").over(of_member), F.col("made_ms")),
+        "wait_ms": _wait_ms(F.col("rebalance_timeout_ms"), F.min("interval_ms").over(of_member)),
+        "known_count": F.count("interval_ms").over(of_member),
+    }
+    marked = held.join(live, list(PARTITION_KEY), "left").withColumns(columns)
+    stopped = marked.where("known_count > 0 AND until_ms - since_ms > wait_ms")
     times = {
         "since": F.timestamp_millis("since_ms"),
         "until": F.timestamp_millis(F.col("until_ms") - F.col("wait_ms")),
         "silent_ms": F.col("until_ms") - F.col("since_ms"),
     }
-    named = stopped.withColumns(times).select(*GROUP_KEY, "member_id", *times)
-    return marked.select(*PARTITION_KEY, "member_id", "committed_offset").join(named, [*GROUP_KEY, "member_id"])
+    return stopped.withColumns(times).select(*PARTITION_KEY, "member_id", "committed_offset", *times)
 
 
 def _sum(name: str) -> Column:

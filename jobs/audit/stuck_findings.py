@@ -10,11 +10,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.audit import udfs as audit_udfs
+from jobs.audit.found_rows import found_in
 from jobs.context import RunContext
 from jobs.findings import STUCK_RULES
 from jobs.storage.changed_findings import replace_findings
 from schemas.keys import GENERATION_KEY, GROUP_KEY
-from schemas.staging import FOUND_ROWS, STUCK_FACTS
+from schemas.staging import STUCK_FACTS
 from schemas.tables import FINDINGS, GENERATION_AUDITS, GROUP_EVENTS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import Basis, CoordinatorEvent, GroupType
 
@@ -87,7 +88,7 @@ def refresh(context: RunContext) -> None:
     audits = warehouse.read(GENERATION_AUDITS.name).where(F.col("basis") == str(Basis.OBSERVED))
     begun = warehouse.materialize("open_rebalances", open_rebalances(events))
     facts = stuck_facts(begun, events, audits, warehouse.read(SUBSCRIPTION_SNAPSHOTS.name))
-    found = context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_stuck, FOUND_ROWS))
+    found = found_in(context, facts, audit_udfs.find_stuck)
     stored = None
     if context.before.written.get(FINDINGS.name):
         stored = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in STUCK_RULES]))

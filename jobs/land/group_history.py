@@ -21,6 +21,7 @@ from jobs.decoders.consumer_group_replay import WORKED_OUT
 from jobs.land import udfs as decode_udfs
 from jobs.land.deduplication import conflict_positions, is_folded
 from jobs.storage.derived_results import results_of
+from jobs.storage.scratch import StagedKeys
 from jobs.storage.table_changes import ChangedTables, TableChange, Tables
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import FOLDED_ROWS
@@ -260,7 +261,7 @@ def _first_history(context: RunContext, tables: ChangedTables, landed: Landed) -
     )
 
 
-def _touched_groups(tables: ChangedTables, landed: Landed, looks: DataFrame | None) -> tuple[DataFrame | None, bool]:
+def _touched_groups(tables: ChangedTables, landed: Landed, looks: DataFrame | None) -> tuple[StagedKeys | None, bool]:
     """Return the groups whose history has to be computed again, and whether any of them has ``is_refolded``.
 
     ``is_refolded`` is true if the records of the group have to be folded. The groups are None without any.
@@ -273,20 +274,19 @@ def _touched_groups(tables: ChangedTables, landed: Landed, looks: DataFrame | No
     if not frames:
         return None, False
     together = reduce(DataFrame.unionByName, frames).groupBy(*GROUP_KEY)
-    groups = tables.materialize("touched_groups", together.agg(F.bool_or("is_refolded").alias("is_refolded")))
-    if landed.folded or not named:
-        return groups, bool(landed.folded)
-    found = groups.agg(F.count(F.lit(1)).alias("groups"), F.count_if("is_refolded").alias("refolded")).collect()[0]
-    return groups if found["groups"] else None, bool(found["refolded"])
+    groups = tables.materialize_keys("touched_groups", together.agg(F.bool_or("is_refolded").alias("is_refolded")))
+    if not groups.count:
+        return None, False
+    return groups, bool(landed.folded) or (bool(named) and not groups.rows.where("is_refolded").isEmpty())
 
 
-def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Landed, groups: DataFrame, has_folds: bool) -> DataFrame:
+def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Landed, groups: StagedKeys, has_folds: bool) -> DataFrame:
     """Return the snapshots of some groups that are new or differ from the stored ones.
 
     ``is_vanished`` is true for stored snapshots that no longer exist. These have only their key.
     """
     records = tables.read(GROUP_RECORDS.name).join(groups.select(*GROUP_KEY), list(GROUP_KEY), "left_semi")
-    stored = tables.read(SUBSCRIPTION_SNAPSHOTS.name).join(groups, list(GROUP_KEY))
+    stored = tables.read(SUBSCRIPTION_SNAPSHOTS.name).join(groups.select(*GROUP_KEY, "is_refolded"), list(GROUP_KEY))
     old = {column: f"old_{column}" for column in COMPARED}
     stored = stored.withColumns({alias: F.col(column) for column, alias in old.items()})
     stored = stored.withColumn("old_has_conflict", F.coalesce("old_has_conflict", F.lit(False)))  # of older releases
@@ -299,7 +299,8 @@ def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Lande
             is_stale &= F.col("observed_month") >= F.lit(context.before.retained_from)
         kept = stored.where(~is_stale).drop("is_refolded")
         before = stored.where(is_stale).select(*GENERATION_KEY, *old.values())
-        of_folds = records.join(groups.where("is_refolded").select(*GROUP_KEY), list(GROUP_KEY), "left_semi")
+        refolded = groups.select(*GROUP_KEY, "is_refolded").where("is_refolded").select(*GROUP_KEY)
+        of_folds = records.join(refolded, list(GROUP_KEY), "left_semi")
         folded = tables.materialize("folded", _fold(context, tables, of_folds))
         now = folded.join(before, list(GENERATION_KEY), "left")
         events = kept.unionByName(landed.snapshots, allowMissingColumns=True).unionByName(now, allowMissingColumns=True)

@@ -23,6 +23,8 @@ WAREHOUSE_LIMIT = 32 * MB
 """Tables beyond it make a run large, whatever its inputs; the demo's tables have 0.5 MB."""
 PARTITION_BYTES = 4 * MB
 """A large run shuffles into one partition for each such part of its inputs and tables, up to the limit in its settings."""
+TABLES_RATIO = 4
+"""Beside inputs tables count for this much less: a run that adds to them computes little of them again."""
 FEWEST_PARTITIONS = 8
 SMALLEST_HEAP = 512 * MB
 """Spark does not start with less than 450 MB."""
@@ -152,7 +154,8 @@ def choose_profile(workload: Workload, conf_folder: str, forced: str, machine: M
     adds_little = is_large and not (forced or is_unknown) and bool(workload.inputs) and inputs.is_all and inputs.counted <= INPUT_LIMIT
     if adds_little:
         special = {**special, JAVA_OPTIONS: _first_compiler(beneath[JAVA_OPTIONS], special[JAVA_OPTIONS])}
-    fitted = _fit({**beneath, **special}, machine, ENOUGH_BYTES if is_unknown else inputs.counted + (tables or 0))
+    stored = (tables or 0) // (TABLES_RATIO if workload.inputs or workload.without_size else 1)
+    fitted = _fit({**beneath, **special}, machine, ENOUGH_BYTES if is_unknown else inputs.counted + stored)
     chosen = {key: own.settings.get(key, value) for key, value in fitted.items()}
     needed = {key: value for key, value in chosen.items() if own.replaces_file or value != beneath.get(key)}
     warehouse = "no tables yet" if tables is None else f"tables of {_megabytes(tables)}"

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.runtime.errors import CountsDoNotBalanceError
+from jobs.storage.scratch import StagedKeys
 from schemas.tables import ALL_TABLES, SUBSCRIPTION_SNAPSHOTS
 
 ORDER = (SUBSCRIPTION_SNAPSHOTS.name, *(name for name in ALL_TABLES if name != SUBSCRIPTION_SNAPSHOTS.name))
@@ -36,6 +37,9 @@ class Tables(Protocol):
 
     def materialize(self, name: str, rows: DataFrame) -> DataFrame:
         """Write rows to scratch once and return them read back."""
+
+    def materialize_keys(self, name: str, rows: DataFrame) -> StagedKeys:
+        """Do the same for rows that are joined with tables by their keys."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,10 @@ class ChangedTables:
     def materialize(self, name: str, rows: DataFrame) -> DataFrame:
         """Write rows to scratch once and return them read back."""
         return self.tables.materialize(name, rows)
+
+    def materialize_keys(self, name: str, rows: DataFrame) -> StagedKeys:
+        """Do the same for rows that are joined with tables by their keys."""
+        return self.tables.materialize_keys(name, rows)
 
 
 def _without(rows: DataFrame, changes: Sequence[TableChange]) -> DataFrame:

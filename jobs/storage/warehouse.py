@@ -1,4 +1,4 @@
-"""All reads and writes of Delta tables: create, append, replace, materialize, publish, recover.
+"""All reads and writes of Delta tables: create, append, replace, publish, recover.
 
 A run works on the newest versions under the lock and ends with one row in ``runs`` that names the version of every table. Readers use
 the newest published row, so they see a run completely or not at all. Before the next run starts, RESTORE undoes the changes of a dead one.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import time
 import uuid
 from collections.abc import Collection
 from functools import partial
@@ -17,8 +16,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameWriterV2, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from jobs.runtime.atomic_file import UNFINISHED
 from jobs.runtime.errors import (
@@ -28,11 +25,12 @@ from jobs.runtime.errors import (
     explain,
 )
 from jobs.runtime.jvm import SPARK_ERRORS
-from jobs.runtime.locations import OTHER_ENTRIES, SCRATCH, address, is_path
+from jobs.runtime.locations import OTHER_ENTRIES, address, is_path
 from jobs.storage.catalog_tables import make_table
-from jobs.storage.commit_guard import STOP_IT, CommitGuard
+from jobs.storage.commit_guard import STOP_IT
 from jobs.storage.delta_log import files_of, row_count
 from jobs.storage.hadoop_files import has_stored_files, remove_stored, stored_names
+from jobs.storage.scratch import MOST_KEYS_SENT, Scratch
 from jobs.storage.sql_literals import keys_condition
 from jobs.storage.table_shape import aligned, create_statement, current_columns
 from schemas.tables import ALL_TABLES, IDENTITY_PROPERTY, OPTIONAL_TABLES, RUNS, TABLES
@@ -40,19 +38,14 @@ from schemas.vocabulary import RunStatus
 
 logger = logging.getLogger(__name__)
 
-STAGED_TABLES = "evenkeel_staging_"
 TRANSACTIONS = "evenkeel runs"
 MOST_KEYS_NAMED = 1_000
 """Most keys of rows to delete that become literals in the condition of a statement. The table's log keeps the condition."""
-FEW_ROWS = 20_000
-"""Most rows that a single task takes: two tasks would each take less time than starting one."""
 CHECK_OF_REPLACED = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 """Setting of Delta: whether rows that replace others have to meet the condition by which these were chosen."""
-MOST_KEYS_SENT = 50_000
-"""Most keys of rows to delete that are sent to every task: some ten megabytes of memory. With more keys the table is shuffled."""
 
 
-class Warehouse(CommitGuard):
+class Warehouse(Scratch):
     """All tables at one location, as one run reads and writes them.
 
     Attributes:
@@ -125,10 +118,6 @@ class Warehouse(CommitGuard):
             return self._no_rows(spec.schema)
         reader = self.spark.read.schema(spec.stored_schema).option("basePath", self.path(name))
         return current_columns(reader.parquet(*map(address, sorted(map(str, files)))), spec)
-
-    def _no_rows(self, schema: StructType) -> DataFrame:
-        """Return a frame without rows, which Spark's optimizer knows: no query on it starts a job."""
-        return self.spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
 
     def read_published(self) -> Row:
         """Make ``read`` return the rows of the newest published run, also while another run writes; return the row of that run.
@@ -394,54 +383,6 @@ class Warehouse(CommitGuard):
             return dict(info["operationMetrics"]) if info is not None else {}
         finally:
             self.spark.catalog.dropTempView(view)
-
-    def materialize(self, name: str, rows: DataFrame) -> DataFrame:
-        """Write rows to scratch once and return them read back, so that several tables can be filled from one pass.
-
-        If there are none, a local folder gives a frame that Spark's optimizer knows to be empty: what is joined with it is not computed.
-
-        A worker pass is too expensive to repeat for each table. Caching is neither safe against a lost executor nor allowed on serverless
-        Spark. Each run has its own folder: a run that has lost its lease, and does not know it yet, still writes to its own.
-        """
-        return self._materialize(name, rows)[0]
-
-    def materialize_together(self, name: str, rows: DataFrame) -> DataFrame:
-        """Do the same; at most ``FEW_ROWS`` come back in one partition, so that joins and aggregates of them alone need no shuffle."""
-        written, count = self._materialize(name, rows)
-        return written.coalesce(1) if count is not None and 0 < count <= FEW_ROWS else written
-
-    def materialize_any(self, name: str, rows: DataFrame) -> DataFrame | None:
-        """Do the same; return None if there are no rows."""
-        written, count = self._materialize(name, rows)
-        return None if count == 0 or (count is None and written.isEmpty()) else written
-
-    def _materialize(self, name: str, rows: DataFrame) -> tuple[DataFrame, int | None]:
-        """Write rows to scratch; return them read back, and their number if it is known without Spark."""
-        if not is_path(self.location):
-            table = f"{self.location}.{STAGED_TABLES}{self.nonce}_{name}"
-            rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(table)
-            return self.spark.table(table), None
-        path = self.path(f"{SCRATCH}/{self.nonce}/{name}")
-        started = time.monotonic()
-        rows.write.mode("overwrite").parquet(path)
-        count = None if self.folder is None else row_count((self.folder / SCRATCH / self.nonce / name).glob("*.parquet"))
-        logger.debug("scratch %s: %s rows in %.1f s", name, "unknown" if count is None else f"{count:,}", time.monotonic() - started)
-        return self._no_rows(rows.schema) if count == 0 else self.spark.read.schema(rows.schema).parquet(path), count
-
-    def clear_staging(self) -> None:
-        """Remove the scratch of this run and of dead runs; over Spark Connect scratch in an object store stays.
-
-        Raises:
-            LeaseLostError: the scratch may be another run's by now.
-        """
-        with self.committing():
-            if self.folder is not None:
-                shutil.rmtree(self.folder / SCRATCH, ignore_errors=True)
-            elif is_path(self.location):
-                remove_stored(self.spark, self.path(SCRATCH))
-            else:
-                for row in self.spark.sql(f"SHOW TABLES IN {self.location} LIKE '{STAGED_TABLES}*'").collect():
-                    self.spark.sql(f"DROP TABLE IF EXISTS {self.location}.{row['tableName']}")
 
     def replace_view(self, name: str, query: str) -> None:
         """Make the view of a table show the rows of a query.

@@ -94,15 +94,25 @@ FEWEST_SPREAD, MOST_SPREAD = 3, 64
 """Range of shuffle partitions that ``spread_groups`` keeps: a small run has two, and hundreds cost more than they save."""
 
 
-def spread_groups(rows: DataFrame) -> DataFrame:
+GENERATIONS_OF_TASK = 50
+"""Generations that a task of workers should have at least: a task takes as long to start as some ten generations to compute."""
+
+
+def spread_groups(rows: DataFrame, generation_count: int | None = None) -> DataFrame:
     """Return rows with each group in one partition, for workers: in all partitions of a shuffle if these are some dozens.
 
     Adaptive execution would merge partitions by their bytes. But the work on a group takes far longer than its transfer, so the last
     partition would keep one core busy while the others wait.
+
+    Args:
+        generation_count: how many generations there are to compute, if it is known: few go to few partitions.
     """
     count = rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
     is_kept = count.isdecimal() and FEWEST_SPREAD <= int(count) <= MOST_SPREAD  # some platforms choose the number themselves
-    return rows.repartition(int(count), *GROUP_KEY) if is_kept else rows.repartition(*GROUP_KEY)
+    if not is_kept:
+        return rows.repartition(*GROUP_KEY)
+    enough = MOST_SPREAD if generation_count is None else max(FEWEST_SPREAD, generation_count // GENERATIONS_OF_TASK)
+    return rows.repartition(min(int(count), enough), *GROUP_KEY)
 
 
 def pack_chunks(snapshots: DataFrame, max_generations: int, max_bytes: int) -> DataFrame:

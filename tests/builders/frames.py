@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from jobs.storage.scratch import StagedKeys
 from schemas.staging import DECODED_ROWS
 from schemas.tables import SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 
@@ -101,3 +102,7 @@ class TablesInMemory:
 
     def materialize(self, name: str, rows: DataFrame) -> DataFrame:
         return rows.localCheckpoint()
+
+    def materialize_keys(self, name: str, rows: DataFrame) -> StagedKeys:
+        kept = self.materialize(name, rows)
+        return StagedKeys(kept, kept.count())

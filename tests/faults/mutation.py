@@ -100,7 +100,10 @@ PARTS = (
     Part(
         "publishing",
         6,
-        ("jobs/pipeline.py", *(f"jobs/storage/{name}.py" for name in ("warehouse", "table_versions", "commit_guard", "published_views"))),
+        (
+            "jobs/pipeline.py",
+            *(f"jobs/storage/{name}.py" for name in ("warehouse", "scratch", "table_versions", "commit_guard", "published_views")),
+        ),
         PUBLISHING_TESTS,
         with_spark=True,
     ),

@@ -12,7 +12,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from pyspark.sql import SparkSession
 from pyspark.sql.types import TimestampType
 
-from jobs.audit.commit_findings import last_commits, newest_generations
+from jobs.audit.commit_findings import last_commits, newest_generations, newest_positions
 from jobs.audit.expiring_commits import HOUR_MS, expiring_commits
 from jobs.decoders.consumer_offsets import decode_record
 from jobs.storage.current_lag import newest_moments
@@ -180,7 +180,8 @@ def predictions(spark: SparkSession, happened: Happened) -> dict[Topic, int]:
     """Return when commits expire, by what the product knows at ``acted_ms``. It counts in hours, of which the broker keeps a part."""
     stored = [{**_stored(SUBSCRIPTION_SNAPSHOTS, one), "incarnation": 0, "is_conversion": False} for one in happened.snapshots]
     audits = [{name: row[name] for name in GENERATION_KEY} | {"basis": "observed"} for row in stored]
-    generations = newest_generations(frame(spark, GENERATION_AUDITS.schema, audits), frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, stored))
+    newest = newest_positions(frame(spark, GENERATION_AUDITS.schema, audits))
+    generations = newest_generations(newest, frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, stored))
     last = last_commits(frame(spark, OFFSET_SNAPSHOTS.schema, happened.rows(OFFSET_SNAPSHOTS, "offset_commit")))
     records = frame(spark, GROUP_RECORDS.schema, happened.rows(GROUP_RECORDS, "group_record"))
     found = expiring_commits(generations, last, records, newest_moments([generations, last]), 1).collect()

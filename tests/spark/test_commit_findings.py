@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from jobs.audit.commit_findings import commit_facts, newest_generations
+from jobs.audit.commit_findings import commit_facts, newest_generations, newest_positions
 from jobs.audit.udfs import find_in_commits
+from jobs.storage.scratch import StagedKeys
 from schemas.staging import FOUND_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, GROUP_RECORDS, OFFSET_SNAPSHOTS
 from tests.builders.consumer_group_records import Log
@@ -295,8 +296,9 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
         for basis in ("observed", "counterfactual")
     ]
     commits = all_commits(spark, of_all(1))
+    generations = newest_generations(newest_positions(frame(spark, GENERATION_AUDITS.schema, audits)), snapshots(spark, *commit_rows))
     facts = commit_facts(
-        newest_generations(frame(spark, GENERATION_AUDITS.schema, audits), snapshots(spark, *commit_rows)),
+        StagedKeys(generations, generations.count()),
         frame(spark, ASSIGNMENTS.schema, given),
         commits,
         commits.count(),

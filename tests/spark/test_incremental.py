@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.assign.run import pending_groups, topics_seen_first
+from jobs.assign.run import first_fresh, pending_groups, topics_seen_first
 from jobs.audit.run import audited_groups, with_pauses
+from jobs.storage.scratch import StagedKeys
 from schemas.tables import GENERATION_AUDITS, GROUP_STATES, SOLUTIONS
 from tests.builders.frames import frame, look_row, looks, moment, snapshot_row, snapshots
 
@@ -79,7 +80,8 @@ def goes_on(spark: SparkSession, fresh: list[int], states_at: list[int], played:
     results += [{**GROUP, "group_id": "h", "position": 9, "basis": "observed"}]
     fresh_rows = snapshots(spark, *rows).where("run_sequence > 1")
     stored = (frame(spark, GROUP_STATES.schema, [*states, of_another]), frame(spark, SOLUTIONS.schema, results))
-    found = pending_groups(fresh_rows, *stored).collect()
+    begins = first_fresh(fresh_rows)
+    found = pending_groups(StagedKeys(begins, begins.count()), *stored).collect()
     return [(row["played_until"], row["state"], row["snapshot_count"], row["is_redone"]) for row in found]
 
 

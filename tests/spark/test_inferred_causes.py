@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.audit.inferred_causes import likely_expired, refresh, silent_departures, with_inferred
+from jobs.audit.inferred_causes import commits_around, likely_expired, refresh, silent_departures, with_inferred
 from schemas.config import parse_settings
 from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS
 from tests.builders.frames import Row, TablesInMemory, frame, member_row, moment, snapshot_row, snapshots
@@ -126,7 +126,7 @@ def expired(spark: SparkSession) -> DataFrame:
     rows = rows_of_groups()
     movements = frame(spark, MOVEMENTS.schema, rows["movements"])
     silent = silent_departures(movements, snapshots(spark, *rows["snapshots"]), CONSUMER_SESSION_MS)
-    return likely_expired(silent, movements, frame(spark, OFFSET_SNAPSHOTS.schema, rows["commits"])).cache()
+    return likely_expired(commits_around(silent, movements, frame(spark, OFFSET_SNAPSHOTS.schema, rows["commits"]))).cache()
 
 
 def test_only_a_member_that_stops_while_its_records_go_on_has_lost_its_session(expired: DataFrame) -> None:

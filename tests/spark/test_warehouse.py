@@ -438,6 +438,17 @@ def test_few_scratch_rows_come_back_in_one_partition(warehouse: Warehouse, monke
     assert "Coalesce" not in plan and "Repartition" not in plan
 
 
+@pytest.mark.parametrize(("most", "is_sent"), [(8, True), (7, False)])
+def test_few_keys_are_sent_to_every_task(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, most: int, is_sent: bool) -> None:
+    """So that the table they are joined with is not shuffled."""
+    monkeypatch.setattr("jobs.storage.scratch.MOST_KEYS_SENT", most)
+    keys = warehouse.materialize_keys("keys", warehouse.spark.range(8, numPartitions=4).selectExpr("id", "id AS value"))
+    assert keys.count == 8
+    joined = warehouse.spark.range(100).join(keys.select("id"), ["id"], "left_semi")
+    assert sorted(row["id"] for row in joined.collect()) == [*range(8)]
+    assert ("strategy=broadcast" in joined._jdf.queryExecution().logical().toString()) == is_sent
+
+
 def test_scratch_rows_of_a_run_that_lost_its_lease_are_not_read(spark: SparkSession, location: str) -> None:
     """Its executors go on after it was suspended, when the heir has written its own rows aside and reads them."""
     dead, heir = Warehouse(spark, location), Warehouse(spark, location)

@@ -429,7 +429,7 @@ def test_a_warehouse_is_measured_by_its_newest_version(tmp_path: Path):
         (MB // 20, None, "small", None, "inputs of 0.0 MB, no tables yet"),
         (4 * MB, 32 * MB, "small", None, "inputs of 4.0 MB, tables of 32 MB"),
         (4 * MB + 1, None, "large", "8", "inputs of 4.0 MB, no tables yet"),
-        (31 * MB, 50 * MB, "large", "20", "inputs of 31 MB, tables of 50 MB"),
+        (31 * MB, 52 * MB, "large", "11", "inputs of 31 MB, tables of 52 MB"),
         (None, 60 * MB, "large", "15", "tables of 60 MB"),
         (None, MB, "small", None, "tables of 1.0 MB"),
         (None, None, "small", None, "no tables yet"),
@@ -478,7 +478,7 @@ def test_workload_of_unknown_size_is_large_unless_its_tables_are_small(tmp_path:
     assert choose(elsewhere)[::2] == ("large", ": inputs of 0.0 MB, tables elsewhere, heap of 12g (conf/spark-local-large.conf)")
     write_table(tmp_path, "group_records", MB)
     assert choose(live)[::2] == ("small", ": a live cluster, tables of 1.0 MB, heap of 2g (conf/spark-local.conf)")
-    write_table(tmp_path, "movements", 40 * MB)
+    write_table(tmp_path, "movements", 160 * MB)
     assert choose(live)[0] == "large"
     assert choose(live)[1]["spark.sql.shuffle.partitions"] == "10"
 
