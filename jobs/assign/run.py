@@ -309,7 +309,7 @@ def _go_on(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recomput
         .where(F.col("position") > F.col("played_until"))
         .drop("played_until")
     )
-    (fresh_count, is_redone) = continued.rows.agg(F.sum("fresh_count"), F.bool_or("is_redone")).collect()[0]
+    fresh_count, is_redone = continued.rows.agg(F.sum("fresh_count"), F.bool_or("is_redone")).collect()[0]
     solved = warehouse.materialize("assign", solve(context, pending, continued.rows, None if is_redone else fresh_count))
     if is_redone:
         _forget(warehouse, continued.rows)

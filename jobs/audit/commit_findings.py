@@ -22,7 +22,7 @@ from jobs.context import RunContext
 from jobs.findings import COMMIT_RULES
 from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE, LEAST_GROWTH_MS
 from jobs.storage.changed_findings import replace_findings
-from jobs.storage.current_lag import newest_moments
+from jobs.storage.current_lag import newest_moments, newest_positions
 from jobs.storage.scratch import StagedKeys
 from schemas.config import DEFAULT_RETENTION_HOURS
 from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY, TOPIC_KEY
@@ -48,11 +48,6 @@ MOST_RECORDS = 2**63 - 1
 """The largest count of records that a column can hold. A capture may have offsets that no log reaches."""
 
 
-def newest_positions(audits: DataFrame) -> DataFrame:
-    """Return the position of the newest audited generation of each group: (cluster_id, group_id), position."""
-    return audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP_KEY).agg(F.max("position").alias("position"))
-
-
 def newest_generations(newest: DataFrame, snapshots: DataFrame) -> DataFrame:
     """Return what commits are compared with of the newest audited generation of each group.
 
@@ -62,7 +57,7 @@ def newest_generations(newest: DataFrame, snapshots: DataFrame) -> DataFrame:
     record).
 
     Args:
-        newest: as ``newest_positions`` returns them.
+        newest: as ``current_lag.newest_positions`` returns them.
     """
     return newest.join(snapshots, list(GENERATION_KEY)).select(
         *GENERATION_KEY,
@@ -116,19 +111,11 @@ def uncommitted_partitions(generations: StagedKeys, assignments: DataFrame, comm
     """
     until = F.max("observed_at") - F.expr(f"INTERVAL {LEAST_GROWTH_MS} MILLISECONDS")
     with_commits = commits.groupBy(*SOURCE_KEY).agg(until.alias("until"))
-    columns = (*GENERATION_KEY, "source", "observed_at")
-    asked = (
-        generations.select(*columns, "member_count")
-        .where("member_count > 0")
-        .select(*columns)
-        .join(F.broadcast(with_commits), list(SOURCE_KEY))
-        .where("observed_at < until")
-    )
+    asked = generations.select(*GENERATION_KEY, "source", "observed_at", "member_count").where("member_count > 0")
+    given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).select(*GENERATION_KEY, "member_id", "partitions")
+    recent = given.join(asked, list(GENERATION_KEY)).join(F.broadcast(with_commits), list(SOURCE_KEY)).where("observed_at < until")
     since = F.greatest("observed_at", F.expr(f"until - INTERVAL {GROWTH_WINDOW_HOURS} HOURS")).alias("since")
-    observed = assignments.where(F.col("basis") == str(Basis.OBSERVED))
-    newest = observed.join(generations.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
-    given = newest.select(*GENERATION_KEY, "member_id", F.inline("partitions"))
-    held = _possibly_silent(given.join(asked.select(*GENERATION_KEY, since, "until"), list(GENERATION_KEY)), last)
+    held = _possibly_silent(recent.select(*GROUP_KEY, "member_id", since, "until", F.inline("partitions")), last)
     held = held.withColumn("partition", F.explode("partitions")).drop("partitions")
     committed = last.select(*PARTITION_KEY, F.lit(True).alias("is_committed"))
     of_member = Window.partitionBy(*GROUP_KEY, "member_id")
@@ -290,7 +277,7 @@ def commit_facts(
     quiet = stage("quiet_groups", quiet_groups(generations, last, known_until(commits, looks, landed_until or {})))
     has_quiet = not quiet.isEmpty()
     if has_quiet:
-        stopped = stopped_partitions(quiet, generations, assignments, last).withColumn("is_stopped", F.lit(True))
+        stopped = stopped_partitions(quiet, newest, assignments, last).withColumn("is_stopped", F.lit(True))
         waiting = waiting.unionByName(stopped, allowMissingColumns=True)
     grown = _with_growth(stage("waiting_partitions", waiting), looks)
     parts.append(silent_members(grown.where("NOT is_stopped")))

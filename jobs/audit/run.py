@@ -271,7 +271,7 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     held = weights.held_partitions(warehouse.read_new(ASSIGNMENTS.name, consumed), audits).withColumn("is_held", F.lit(True))
     moments = held.unionByName(resumption.moments_of(movements).withColumn("is_held", F.lit(False)), allowMissingColumns=True)
     complete = complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.state.origins)
-    commits = commits if groups is None else commits.join(groups.select(*GROUP_KEY), list(GROUP_KEY), "left_semi")
+    commits = commits if groups is None else resumption.of_groups_in(groups, commits)
     max_look_delay_s = context.settings.audit.max_look_delay_s
     answered = warehouse.materialize(
         "answers", resumption.resolve_resume_offsets(moments, commits, looks, complete, warehouse.materialize, max_look_delay_s)

@@ -76,7 +76,7 @@ def quiet_groups(generations: StagedKeys, last: DataFrame, until: DataFrame) -> 
     return stopped.where(_interval_ms().isNotNull() & is_quiet).select(*GROUP_KEY, "until_ms").distinct()
 
 
-def stopped_partitions(quiet: DataFrame, generations: StagedKeys, assignments: DataFrame, last: DataFrame) -> DataFrame:
+def stopped_partitions(quiet: DataFrame, generations: DataFrame, assignments: DataFrame, last: DataFrame) -> DataFrame:
     """Return the partitions of members of which no partition has been committed for too long.
 
     Rows: ``PARTITION_KEY``, member_id; since, until (the time in which records must have come in), silent_ms and committed_offset.
@@ -84,7 +84,7 @@ def stopped_partitions(quiet: DataFrame, generations: StagedKeys, assignments: D
     Args:
         quiet: as ``quiet_groups`` returns them.
     """
-    asked = generations.rows.join(quiet, list(GROUP_KEY)).select(
+    asked = generations.join(quiet, list(GROUP_KEY)).select(
         *GENERATION_KEY, "rebalance_timeout_ms", "until_ms", F.unix_millis("observed_at").alias("made_ms")
     )
     given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).join(F.broadcast(asked), list(GENERATION_KEY))

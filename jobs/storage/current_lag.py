@@ -55,13 +55,21 @@ def newest_ends(looks: DataFrame) -> DataFrame:
     return seen.select(*TOPIC_KEY, "partition", "end_offset", "looked_at", "looked_topic")
 
 
+def newest_positions(audits: DataFrame) -> DataFrame:
+    """Return the position of the newest audited generation of each group: (cluster_id, group_id), position.
+
+    Reads: audits as schemas.tables.GENERATION_AUDITS.
+    """
+    return audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP_KEY).agg(F.max("position").alias("position"))
+
+
 def newest_assignments(assignments: DataFrame, audits: DataFrame) -> DataFrame:
     """Return the observed assignments of the newest generation of each group. A group whose newest generation is empty has none.
 
     Reads: assignments as schemas.tables.ASSIGNMENTS, audits as schemas.tables.GENERATION_AUDITS.
     """
-    newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP_KEY).agg(F.max("position").alias("position"))
-    return assignments.where(F.col("basis") == str(Basis.OBSERVED)).join(newest, list(GENERATION_KEY), "left_semi")
+    observed = assignments.where(F.col("basis") == str(Basis.OBSERVED))
+    return observed.join(newest_positions(audits), list(GENERATION_KEY), "left_semi")
 
 
 def waiting_records(committed: Column, end: Column) -> Column:

@@ -12,10 +12,10 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from pyspark.sql import SparkSession
 from pyspark.sql.types import TimestampType
 
-from jobs.audit.commit_findings import last_commits, newest_generations, newest_positions
+from jobs.audit.commit_findings import last_commits, newest_generations
 from jobs.audit.expiring_commits import HOUR_MS, expiring_commits
 from jobs.decoders.consumer_offsets import decode_record
-from jobs.storage.current_lag import newest_moments
+from jobs.storage.current_lag import newest_moments, newest_positions
 from schemas.keys import GENERATION_KEY
 from schemas.tables import GENERATION_AUDITS, GROUP_RECORDS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TableSpec
 from schemas.wire.keys import OFFSETS_TOPIC

@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from jobs.audit.commit_findings import commit_facts, newest_generations, newest_positions
+from jobs.audit.commit_findings import commit_facts, newest_generations
 from jobs.audit.udfs import find_in_commits
+from jobs.storage.current_lag import newest_positions
 from jobs.storage.scratch import StagedKeys
 from schemas.staging import FOUND_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, GROUP_RECORDS, OFFSET_SNAPSHOTS
