@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.audit import udfs as audit_udfs
@@ -71,17 +71,26 @@ def newest_with_topics(audits: DataFrame, topics: DataFrame) -> DataFrame:
 def grown_topics(newest: DataFrame, looks: DataFrame, times_ms: Times) -> DataFrame:
     """Return the topics that have more partitions in the newest metadata snapshot than in the generation.
 
-    Rows: as ``newest``; partition_count; seen_at_ms, the time of the first metadata snapshot since which the topic has more.
+    Rows: as ``newest``; partition_count.
     """
     last = looks.where(is_from({cluster: times[-1] for cluster, times in times_ms.items()})).select(*TOPIC_KEY, "partition_count")
-    hits = newest.join(last, list(TOPIC_KEY)).where("partition_count > known_count")
-    of_topics = looks.join(F.broadcast(hits.select(*TOPIC_KEY).distinct()), list(TOPIC_KEY), "left_semi")
-    seen = of_topics.select(*TOPIC_KEY, F.unix_millis("observed_at").alias("look_ms"), F.col("partition_count").alias("count"))
-    both = hits.select(*TOPIC_KEY, "known_count").distinct().join(seen, list(TOPIC_KEY))
-    small = both.where("count <= known_count").groupBy(*TOPIC_KEY, "known_count").agg(F.max("look_ms").alias("small_ms"))
-    larger = both.join(small, [*TOPIC_KEY, "known_count"], "left").where("look_ms > coalesce(small_ms, -1)")
+    return newest.join(last, list(TOPIC_KEY)).where("partition_count > known_count")
+
+
+def with_first_seen(grown: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return grown topics with ``seen_at_ms``, the time of the first metadata snapshot since which the topic has more partitions.
+
+    Args:
+        grown: as ``grown_topics`` returns them, materialized: they are few, and used several times.
+    """
+    asked = grown.select(*TOPIC_KEY, "known_count").distinct()
+    seen = looks.select(*TOPIC_KEY, F.unix_millis("observed_at").alias("look_ms"), F.col("partition_count").alias("count"))
+    is_small = F.col("count") <= F.col("known_count")
+    of_topic = Window.partitionBy(*TOPIC_KEY, "known_count")
+    both = seen.join(F.broadcast(asked), list(TOPIC_KEY)).withColumn("small_ms", F.max(F.when(is_small, F.col("look_ms"))).over(of_topic))
+    larger = both.where("look_ms > coalesce(small_ms, -1)")
     first = larger.groupBy(*TOPIC_KEY, "known_count").agg(F.min("look_ms").alias("seen_at_ms"))
-    return hits.join(first, [*TOPIC_KEY, "known_count"])
+    return grown.join(first, [*TOPIC_KEY, "known_count"])
 
 
 def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, times_ms: Times) -> DataFrame:
@@ -90,7 +99,7 @@ def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, tim
     Topics to which nobody subscribes any more are left out. If the source has no subscriptions, a member has partitions of each topic.
 
     Args:
-        grown: as ``grown_topics`` returns them.
+        grown: as ``with_first_seen`` returns them.
     """
     clusters = grown.select("cluster_id").distinct()
     records = [rows.join(F.broadcast(clusters), "cluster_id").select(*SOURCE_KEY, "observed_at") for rows in (snapshots, commits)]
@@ -158,7 +167,8 @@ def refresh(context: RunContext, solutions_consumed: int | None) -> None:
     asked = [newest.join(changed, list(TOPIC_KEY), "left_semi").select(*GROUP_KEY)] if changed is not None and is_changed else []
     asked += [stored.select(*GROUP_KEY)] if is_stored else []
     newest = newest.join(reduce(DataFrame.unionByName, asked).distinct(), list(GROUP_KEY), "left_semi")
-    grown = warehouse.materialize("grown_topics", grown_topics(newest, looks, times_ms))
+    hits = warehouse.materialize_together("grown_topics", grown_topics(newest, looks, times_ms))
+    grown = warehouse.materialize_together("seen_growth", with_first_seen(hits, looks))
     facts = growth_facts(grown, warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), warehouse.read(OFFSET_SNAPSHOTS.name), times_ms)
     found = found_in(context, facts, audit_udfs.find_in_looks)
     own = findings.where((F.col("rule_id") == str(Rule.PARTITIONS_LEFT_OUT)) & F.col("evidence")[SEEN_AT].isNull())

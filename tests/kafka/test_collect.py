@@ -116,10 +116,8 @@ def test_last_line_of_collect_names_the_next_command(collect: Collect, tmp_path:
     assert collect(folder) == 0
     printed = capsys.readouterr()
     count, (name,) = len(captures.records(folder)), [path.name for path in folder.glob("consumer_offsets-*")]
-    assert (
-        printed.out
-        == f"{count:,} records of 50 partitions of {OFFSETS_TOPIC} -> {name} in {folder}\nevenkeel run --input '{folder}' --warehouse audit\n"
-    )
+    landed = f"{count:,} records of 50 partitions of {OFFSETS_TOPIC} -> {name} in {folder}"
+    assert printed.out == f"{landed}\nevenkeel run --input '{folder}' --warehouse audit\n"
     assert re.fullmatch(rf"evenkeel: cluster \S+: reading \d+ offsets from 50 partitions of {OFFSETS_TOPIC}\n", printed.err)
 
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.audit.look_findings import grown_topics, growth_facts, newest_with_topics
+from jobs.audit.look_findings import grown_topics, growth_facts, newest_with_topics, with_first_seen
 from jobs.storage.topic_changes import changed_topics
 from schemas.tables import GENERATION_AUDITS, GENERATION_TOPICS, OFFSET_SNAPSHOTS
 from tests.builders.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
@@ -76,7 +76,7 @@ def test_topic_has_grown_if_the_newest_metadata_has_more_partitions(spark: Spark
         [("c", "g", 1, name, known) for name, known in {"same": 2, "grew": 2, "shrank": 4, "created": 0, "deleted": 1, "again": 2}.items()],
         "cluster_id string, group_id string, position bigint, topic string, known_count int",
     )
-    grown = grown_topics(newest, looks(spark, *LOOKS), {"c": (10, 20, 30)})
+    grown = with_first_seen(grown_topics(newest, looks(spark, *LOOKS), {"c": (10, 20, 30)}), looks(spark, *LOOKS))
     found = {row["topic"]: (row["known_count"], row["partition_count"], row["seen_at_ms"]) for row in grown.collect()}
     assert found == {"grew": (2, 3, 30), "created": (0, 1, 30), "again": (2, 3, 30)}
 
