@@ -279,7 +279,7 @@ def commit_facts(
     if has_quiet:
         stopped = stopped_partitions(quiet, newest, assignments, last).withColumn("is_stopped", F.lit(True))
         waiting = waiting.unionByName(stopped, allowMissingColumns=True)
-    grown = _with_growth(stage("waiting_partitions", waiting), looks)
+    grown = stage("grown_partitions", _with_growth(stage("waiting_partitions", waiting), looks))
     parts.append(silent_members(grown.where("NOT is_stopped")))
     if has_quiet:
         parts.append(stalled_members(grown.where("is_stopped"), looks))
