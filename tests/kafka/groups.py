@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from kafka.admin import KafkaAdminClient, MemberToRemove
 
 LONGEST_REBALANCE_S = 60.0
 CALM_S = 0.5
+LONGEST_CLOSE_S = 15.0
 TOPIC, PARTITION_COUNT = "orders", 4
 
 Owned = frozenset[tuple[str, int]]
@@ -131,10 +133,19 @@ class Groups:
                 message = member.consumer.poll(0)
 
     def close(self) -> None:
-        """End all members, and return when the broker has seen them go."""
-        for member in (*self._stalled, *reversed(self.members)):
-            member.consumer.close()
+        """End all members, and return when the broker has seen them go.
+
+        All close at once, each in a thread of its own: so none closes during the rebalance that another one causes. One that waits for
+        ever all the same (see ``leave``) sends no heartbeat any more, and the broker removes it.
+        """
+        closing = [threading.Thread(target=member.consumer.close, daemon=True) for member in (*self._stalled, *self.members)]
+        for thread in closing:
+            thread.start()
+        deadline = time.monotonic() + LONGEST_CLOSE_S
+        for thread in closing:
+            thread.join(max(0.0, deadline - time.monotonic()))
         self.members.clear()
+        self._stalled.clear()
         empty_groups(self._address, self._group_ids)
 
 

@@ -54,6 +54,8 @@ EXPECTED = {
     ("kafka-python", "classic"): WITHOUT_REASON | FENCING,
 }
 """Client library and protocol -> each member with the cause that the log names, once. Other members have none."""
+EXPIRES_IN_TIME = {("librdkafka", "consumer"): {("stalls", "session_expired")}}
+"""The member that nobody polls does not leave. Now and then it sends no heartbeat either, and its session ends before all others left."""
 JOINING = ("joined", "leader_rejoined", "member_rejoined")
 """How members come, and join again without a reason: how often depends on the moment."""
 WHY, WHY_REMOVED = "the cache is cold", "moved to another node"
@@ -220,7 +222,8 @@ def happened(broker: Broker) -> Iterator[Happened]:
 @pytest.mark.parametrize(("library", "protocol"), EXPECTED)
 def test_log_names_the_cause_of_each_member_that_leaves(library: str, protocol: str, happened: Happened) -> None:
     found = Counter((client_id, cause) for client_id, cause, _ in happened.causes(f"log-{library}-{protocol}"))
-    assert found == Counter(EXPECTED[library, protocol])
+    sometimes = EXPIRES_IN_TIME.get((library, protocol), set())
+    assert found in (Counter(EXPECTED[library, protocol]), Counter(EXPECTED[library, protocol] | sometimes))
 
 
 def test_reasons_of_users_are_details(happened: Happened) -> None:
