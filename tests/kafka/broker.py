@@ -111,11 +111,12 @@ class Broker:
             assert time.monotonic() < deadline, f"no broker within {LONGEST_START_S:.0f} s"
 
     def _answers(self) -> bool:
-        """Return whether the broker is there, and every partition that it had before is open for readers."""
+        """Return whether the broker is there, has loaded all groups, and every partition that it had before is open for readers."""
         found = self.admin.list_topics(timeout=1.0)
         latest = {TopicPartition(name, number): OffsetSpec.latest() for name, topic in found.topics.items() for number in topic.partitions}
         asked = self.admin.list_offsets(latest, request_timeout=5.0).values() if latest else ()
-        return bool(found.brokers) and all(answer.exception() is None for answer in asked)
+        is_open = bool(found.brokers) and all(answer.exception() is None for answer in asked)
+        return is_open and not self.admin.list_consumer_groups(request_timeout=5.0).result().errors
 
     def stop(self) -> None:
         """End the broker, if it runs, and return when it has ended."""
