@@ -167,8 +167,8 @@ def refresh(context: RunContext, solutions_consumed: int | None) -> None:
     asked = [newest.join(changed, list(TOPIC_KEY), "left_semi").select(*GROUP_KEY)] if changed is not None and is_changed else []
     asked += [stored.select(*GROUP_KEY)] if is_stored else []
     newest = newest.join(reduce(DataFrame.unionByName, asked).distinct(), list(GROUP_KEY), "left_semi")
-    hits = warehouse.materialize_together("grown_topics", grown_topics(newest, looks, times_ms))
-    grown = warehouse.materialize_together("seen_growth", with_first_seen(hits, looks))
+    grown = warehouse.materialize_together("grown_topics", grown_topics(newest, looks, times_ms))
+    grown = warehouse.materialize_together("grown_topics_seen", with_first_seen(grown, looks))
     facts = growth_facts(grown, warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), warehouse.read(OFFSET_SNAPSHOTS.name), times_ms)
     found = found_in(context, facts, audit_udfs.find_in_looks)
     own = findings.where((F.col("rule_id") == str(Rule.PARTITIONS_LEFT_OUT)) & F.col("evidence")[SEEN_AT].isNull())

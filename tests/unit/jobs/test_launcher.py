@@ -456,8 +456,8 @@ def test_a_run_that_adds_little_to_large_tables_uses_the_first_compiler_alone(tm
     words, settings, reason = choose(little)
     assert (words, reason.partition(":")[0]) == ("large", " with the first compiler alone")
     options = settings.pop("spark.driver.defaultJavaOptions").split()
-    assert {"-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m"} <= set(options)
-    assert not [option for option in options if "Tier4" in option or option == "-XX:+UseSerialGC"]
+    start = ["-XX:InitialRAMPercentage=6", "-XX:MetaspaceSize=256m"]
+    assert sorted(options) == ["-XX:+UseParallelGC", *start, "-XX:ReservedCodeCacheSize=256m", "-XX:TieredStopAtLevel=1"]
     usual = choose(more)[1]
     assert usual.pop("spark.driver.defaultJavaOptions").count("Tier4") == 4
     assert settings == usual
