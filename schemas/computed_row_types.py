@@ -88,6 +88,8 @@ class StoredSnapshot(GenerationRow):
     rebalance_timeouts_ms: list[int | None]
     session_timeouts_ms: list[int | None]
     known_batched_epoch_count: int | None
+    observed_us: int
+    is_complete: bool
 
 
 class StoredTopics(TypedDict):
@@ -130,12 +132,35 @@ class FoundRow(GenerationRow):
     advice: str
 
 
+class RatedRow(TypedDict):
+    """A row of ``RATED_ROWS``."""
+
+    cluster_id: str
+    group_id: str
+    position: int
+    member_id: str
+    topic: str
+    partitions: list[int]
+    rates: list[int | None]
+    crosses_racks: bool
+
+
 class AuditedRow(TypedDict, total=False):
     """A row of ``AUDITED_ROWS``; exactly one key is set."""
 
     audit: dict[str, Any]
     movement: dict[str, Any]
     finding: FoundRow
+    rated: RatedRow
+
+
+class ResumedRow(TypedDict, total=False):
+    """A row of ``RESUMED_ROWS``; one of the first three keys is set."""
+
+    audit: dict[str, Any]
+    movement: dict[str, Any]
+    rated: RatedRow
+    is_changed: bool
 
 
 class ExplainedRow(TypedDict):

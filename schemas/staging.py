@@ -188,8 +188,36 @@ def _audited(spec: TableSpec) -> StructType:
 AUDITED_TABLES = {"audit": GENERATION_AUDITS, "movement": MOVEMENTS, "finding": FINDINGS}
 """Column of an audited row -> the table of its content; exactly one of these columns is set."""
 
-AUDITED_ROWS = StructType([StructField(name, _audited(spec)) for name, spec in AUDITED_TABLES.items()])
-"""One row per audit, movement or finding."""
+RATED_ROWS = StructType(
+    [
+        *[GENERATION_AUDITS.schema[name] for name in GENERATION_KEY],
+        StructField("member_id", STRING),
+        StructField("topic", STRING),
+        StructField("partitions", ArrayType(INT)),
+        StructField("rates", ArrayType(BIGINT)),
+        StructField("crosses_racks", BOOLEAN),
+    ]
+)
+"""One row per member and topic of a generation whose loads are looked at, with the rate of each partition.
+
+``crosses_racks``: a partition of the generation has no replica in its owner's rack.
+"""
+
+AUDITED_ROWS = StructType([*[StructField(name, _audited(spec)) for name, spec in AUDITED_TABLES.items()], StructField("rated", RATED_ROWS)])
+"""One row per audit, movement or finding, or per entry of ``RATED_ROWS``."""
+
+RESUMED_ROWS = StructType(
+    [
+        StructField("audit", GENERATION_AUDITS.schema),
+        StructField("movement", MOVEMENTS.schema),
+        StructField("rated", RATED_ROWS),
+        StructField("is_changed", BOOLEAN),
+    ]
+)
+"""One row per audit or movement of an earlier run that was computed again, or per entry of ``RATED_ROWS``.
+
+``is_changed``: it differs from the stored one.
+"""
 
 PLAYED_ROWS = StructType(
     [

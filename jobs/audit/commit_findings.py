@@ -6,13 +6,12 @@ writes only what changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.audit import resume_offsets as resumption
 from jobs.audit import udfs as audit_udfs
 from jobs.audit.expiring_commits import expiring_commits
 from jobs.audit.found_rows import found_in
@@ -39,6 +38,8 @@ from schemas.tables import (
 from schemas.vocabulary import Basis, GroupType
 from schemas.wire.keys import OFFSETS_TOPIC
 
+Stage = Callable[[str, DataFrame], DataFrame]
+"""``Warehouse.materialize_together``, or a function like it."""
 SOURCE_KEY = ("cluster_id", "source")
 BUSY_WINDOW_S, LEAST_WINDOW_S = 3_600, 60
 """Offset records are counted over the last hour. Their rate is over the time in which there are records, at least a minute."""
@@ -180,7 +181,7 @@ def _with_growth(held: DataFrame, looks: DataFrame) -> DataFrame:
     return held.join(ends, [*TOPIC_KEY, "partition", "since", "until"], "left").withColumn("record_count", F.coalesce(growth, F.lit(0)))
 
 
-def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame, stage: resumption.Stage) -> DataFrame:
+def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame, stage: Stage) -> DataFrame:
     """Return the brokers with far more offset records than the mean broker, each with the group that writes most of them.
 
     Rows: (cluster_id, group_id); ``coordinator`` has the fields of ``jobs.findings.commits.BusyCoordinator``. The counts need records of
@@ -249,7 +250,7 @@ def commit_facts(
     commit_count: int,
     looks: DataFrame,
     records: DataFrame,
-    stage: resumption.Stage,
+    stage: Stage,
     landed_until: Mapping[str, int] | None = None,
     retention_hours: int = DEFAULT_RETENTION_HOURS,
 ) -> DataFrame:

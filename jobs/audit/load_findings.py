@@ -6,7 +6,7 @@ Only those with a large imbalance, or with partitions that have no replica in th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,7 +15,6 @@ from jobs.audit import udfs as audit_udfs
 from jobs.audit.found_rows import found_in
 from jobs.context import RunContext
 from jobs.findings import LOAD_RULES
-from jobs.findings.loads import HOT_SHARE
 from jobs.storage.changed_findings import replace_findings
 from schemas.keys import GENERATION_KEY
 from schemas.staging import LOAD_FACTS
@@ -26,11 +25,20 @@ MILLIONTHS = 1e6
 """Rates are in millionths of a record per second."""
 
 
-def judged_generations(audits: DataFrame) -> DataFrame:
-    """Return the settled observed generations in which one member gets far more records than the mean, or a partition crosses racks."""
-    is_uneven = (F.col("throughput_imbalance_ratio") >= HOT_SHARE) & (F.col("member_count") > 1)
-    is_judged = F.coalesce(is_uneven | (crosses_racks() & F.col("throughput_imbalance_ratio").isNotNull()), F.lit(False))
-    return audits.where((F.col("basis") == str(Basis.OBSERVED)) & F.col("is_settled") & is_judged)
+def judged_generations(audits: DataFrame, rated: DataFrame) -> DataFrame:
+    """Return the audits of the generations that the rules look at, see ``load_imbalance.is_judged``.
+
+    Args:
+        rated: rows of ``schemas.staging.RATED_ROWS``.
+    """
+    keys = F.broadcast(rated.select(*GENERATION_KEY).distinct())
+    return audits.where(F.col("basis") == str(Basis.OBSERVED)).join(keys, list(GENERATION_KEY), "left_semi")
+
+
+def partition_rates(rated: DataFrame) -> DataFrame:
+    """Return the rate of each partition: ``GENERATION_KEY``, member_id, topic, partition, rate."""
+    entries = rated.select(*GENERATION_KEY, "member_id", "topic", F.inline(F.arrays_zip("partitions", "rates")))
+    return entries.withColumnsRenamed({"partitions": "partition", "rates": "rate"})
 
 
 def crosses_racks() -> Column:
@@ -45,7 +53,7 @@ def crossing_rates(judged: DataFrame, rates: DataFrame, snapshots: DataFrame, to
 
     Args:
         judged: as ``judged_generations`` returns them.
-        rates: the rates of their partitions.
+        rates: as ``partition_rates`` returns them.
         snapshots: rows of ``subscription_snapshots``.
         topics: rows of ``generation_topics``.
     """
@@ -62,7 +70,7 @@ def crossing_rates(judged: DataFrame, rates: DataFrame, snapshots: DataFrame, to
     return located.where(is_far).groupBy(*key).agg(total.alias("crossing_rate"), F.count(F.lit(1)).cast("int").alias("crossing_count"))
 
 
-def load_facts(judged: DataFrame, answered: DataFrame, crossing: DataFrame | None = None) -> DataFrame:
+def load_facts(judged: DataFrame, rates: DataFrame, crossing: DataFrame | None = None) -> DataFrame:
     """Return the facts for the rules on loads: one row per generation, of ``schemas.staging.LOAD_FACTS``.
 
     Generations in which the rate of a partition is not known are left out, since shares would be too large. Of equal loads the one with
@@ -70,11 +78,10 @@ def load_facts(judged: DataFrame, answered: DataFrame, crossing: DataFrame | Non
 
     Args:
         judged: as ``judged_generations`` returns them.
-        answered: ``resume_offsets.resolve_resume_offsets`` for the partitions of at least these generations.
+        rates: as ``partition_rates`` returns them.
         crossing: as ``crossing_rates`` returns them; None if no generation has such partitions.
     """
     key = list(GENERATION_KEY)
-    rates = answered.join(F.broadcast(judged.select(*key)), key, "left_semi")
     by_member = rates.groupBy(*key, "member_id").agg(
         F.sum(F.col("rate").cast("decimal(38,0)")).alias("load"),
         F.max(F.struct("rate", "topic", "partition")).alias("top"),
@@ -108,61 +115,49 @@ def load_facts(judged: DataFrame, answered: DataFrame, crossing: DataFrame | Non
     return located.withColumn("crossing_rate", F.col("crossing_rate").cast("double") / MILLIONTHS).select(*LOAD_FACTS.names)
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """Generations to judge, materialized.
-
-    Attributes:
-        are_crossing: whether a partition of one of them has no replica in its owner's rack.
-    """
-
-    generations: DataFrame
-    are_crossing: bool
+def _are_crossing(rated: DataFrame) -> bool | None:
+    """Return whether a partition of one of these generations has no replica in its owner's rack; None if there is no generation."""
+    ((are_crossing,),) = rated.agg(F.bool_or("crosses_racks")).collect()
+    return cast("bool | None", are_crossing)
 
 
-def _judged_in(audits: DataFrame) -> _Judged | None:
-    """Return the generations to judge among materialized audits, or None without one."""
-    generations = judged_generations(audits)
-    ((are_crossing,),) = generations.agg(F.bool_or(crosses_racks())).collect()
-    return None if are_crossing is None else _Judged(generations, are_crossing)
-
-
-def _found(context: RunContext, judged: _Judged, answered: DataFrame) -> DataFrame:
-    crossing = None
-    if judged.are_crossing:
+def _found(context: RunContext, judged: DataFrame, rated: DataFrame, are_crossing: bool) -> DataFrame:
+    rates, crossing = partition_rates(rated), None
+    if are_crossing:
         snapshots, topics = (context.warehouse.read(spec.name) for spec in (SUBSCRIPTION_SNAPSHOTS, GENERATION_TOPICS))
-        crossing = crossing_rates(judged.generations, answered, snapshots, topics)
-    facts = load_facts(judged.generations, answered, crossing)
-    return found_in(context, facts, audit_udfs.find_in_loads)
+        crossing = crossing_rates(judged, rates, snapshots, topics)
+    return found_in(context, load_facts(judged, rates, crossing), audit_udfs.find_in_loads)
 
 
-def add(context: RunContext, answered: DataFrame) -> None:
+def add(context: RunContext, rated: DataFrame) -> None:
     """Write the findings of the generations that this run has audited for the first time, or again.
 
     Args:
-        answered: rates of the partitions of these generations.
+        rated: rows of ``schemas.staging.RATED_ROWS``, materialized.
     """
     if not any(len(times) > 1 for times in context.metadata_index.times_ms.values()):
         return  # a rate needs two metadata snapshots
-    audits = context.warehouse.read(GENERATION_AUDITS.name).where(F.col("run_sequence") == context.run_sequence)
-    judged = _judged_in(context.warehouse.materialize("judged_generations", judged_generations(audits)))
-    if judged is not None:
-        replace_findings(context.warehouse, None, _found(context, judged, answered), "load_findings")
+    are_crossing = _are_crossing(rated)
+    if are_crossing is not None:
+        audits = context.warehouse.read(GENERATION_AUDITS.name).where(F.col("run_sequence") == context.run_sequence)
+        judged = context.warehouse.materialize("judged_generations", judged_generations(audits, rated))
+        replace_findings(context.warehouse, None, _found(context, judged, rated, are_crossing), "load_findings")
 
 
-def replace(context: RunContext, weighed: DataFrame, answered: DataFrame) -> None:
+def replace(context: RunContext, weighed: DataFrame, rated: DataFrame) -> None:
     """Write the findings of generations that have been weighed again, and delete those that no longer hold.
 
     Args:
         weighed: audits of these generations with their new ratios, materialized.
-        answered: rates of the partitions of these generations.
+        rated: rows of ``schemas.staging.RATED_ROWS``, materialized.
     """
     warehouse, stored = context.warehouse, None
-    judged = _judged_in(weighed)
+    are_crossing = _are_crossing(rated)
     if context.before.written.get(FINDINGS.name):
         of_rules = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in LOAD_RULES]))
         stored = of_rules.join(F.broadcast(weighed.select(*GENERATION_KEY)), list(GENERATION_KEY), "left_semi")
-    if judged is not None:
-        replace_findings(warehouse, stored, _found(context, judged, answered), "load_findings")
+    if are_crossing is not None:
+        found = _found(context, judged_generations(weighed, rated), rated, are_crossing)
+        replace_findings(warehouse, stored, found, "load_findings")
     elif stored is not None and not stored.isEmpty():
         replace_findings(warehouse, stored, warehouse.read(FINDINGS.name).limit(0), "load_findings")

@@ -10,10 +10,10 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from jobs.audit.offset_rows import has_no_places
 from jobs.context import RunContext
 from schemas.keys import GROUP_KEY, PARTITION_KEY, TOPIC_KEY
 from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
-from schemas.vocabulary import Source
 
 READ_HERE = {name: f"{name} for {MOVEMENTS.name}" for name in (OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name)}
 """Table -> the name under which ``runs.consumed`` records how far its rows were used here; ``assign`` reads ``topic_snapshots`` too."""
@@ -21,11 +21,6 @@ ORIGINS_READ_HERE = f"origins for {MOVEMENTS.name}"
 """The same name for ``runs.origins``."""
 CLOCKS_DIFFER = timedelta(days=1)
 """The most by which the clocks of commits, topic metadata and generations may differ."""
-
-
-def has_no_places(source: Column) -> Column:
-    """Return whether a source numbers commits and generations separately, so that only their times can be compared."""
-    return source == str(Source.FORMATTER_JSON)
 
 
 def complete_groups(snapshots: DataFrame, origins: Iterable[str]) -> DataFrame:
@@ -199,3 +194,8 @@ def _before_audits(late_commits: DataFrame, audits: DataFrame) -> DataFrame:
     is_before = F.when(F.col("by_time"), F.col("from_time") <= F.col("last_time"))
     is_before = is_before.otherwise(F.col("from_position") <= F.col("last_position"))
     return late_commits.join(newest, list(GROUP_KEY)).where(is_before).select(*late_commits.columns)
+
+
+def differs_from_stored(columns: Iterable[str]) -> Column:
+    """Return whether one of the columns differs from its stored value, which is in the column ``stored_<name>``."""
+    return ~reduce(Column.__and__, [F.col(name).eqNullSafe(F.col(f"stored_{name}")) for name in columns])

@@ -1,169 +1,84 @@
-"""Resume offsets: ``offset_snapshots``, ``topic_snapshots`` -> where the owner of a partition continues to read at some moment.
+"""Resume offsets: where the owner of a partition continues to read at some moment, and what waits for it there.
 
-A moment is a partition and a time. Its resume offset needs the last commit up to the moment, the last metadata snapshot up to it, which has
-the beginning of the log, and the first one since moment and commit, which has its end. A late commit or metadata snapshot changes the
-result, so the stored movements that it affects are computed again.
+The resume offset of a partition needs the last commit up to the moment, the last metadata snapshot up to it, which has the beginning of the
+log, and the first one since moment and commit, which has its end. Workers resolve it, group by group: they read a group's commits and its
+generations in the order of the log, so that each generation finds the last commits in a dictionary.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable
-from functools import reduce
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from math import floor, inf
+from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from assignors.model import TopicPartition
+from schemas.vocabulary import MOST_LAG, ResumeOutcome
 
-from jobs.audit.new_commits import NewCommits, affected_rows, earlier_rows, has_no_places
-from jobs.context import RunContext
-from jobs.storage.current_lag import waiting_records
-from jobs.storage.hashed_keys import hashed, join_hashed
-from jobs.storage.scratch import StagedKeys
-from schemas.keys import GROUP_KEY, PARTITION_KEY, TOPIC_KEY
-from schemas.tables import MOVEMENTS
-from schemas.vocabulary import ResumeOutcome
-
-logger = logging.getLogger(__name__)
-
-PARTITION_AT_KEY = (*PARTITION_KEY, "position", "observed_at")
-RESUME_COLUMNS = (
-    *("committed_offset", "begin_offset", "end_offset", "resume_outcome", "lag", "committed_at"),
-    *("end_offset_delay_ms", "lag_is_upper_bound"),
-)
-
-Stage = Callable[[str, DataFrame], DataFrame]
-"""``Warehouse.materialize``, or a function like it."""
+MOST_NUMBER = 2**63 - 1
+"""The largest whole number that a column can hold."""
+MILLISECOND_US = 1_000
 
 
-def _last_commits(moments: DataFrame, commits: DataFrame) -> DataFrame:
-    """Return moments with ``commit``, the last row of the group's commits for the partition up to then; null if there is none.
+class Commit(NamedTuple):
+    """The last commit of a partition. Offset and time are None if it is a deletion, or if the source says that there is none."""
 
-    Args:
-        moments: the columns of ``PARTITION_AT_KEY``, and others.
+    topic_id: str | None
+    committed_offset: int | None
+    committed_us: int | None
+    is_uncertain: bool | None
+
+
+class TimedCommit(NamedTuple):
+    """A commit of a group in which only times can be compared with those of generations."""
+
+    observed_us: int
+    position: int
+    partition: TopicPartition
+    commit: Commit
+
+
+class Seen(NamedTuple):
+    """What a metadata snapshot says of one partition: its topic's id, and the first offset and the end of its log. Either may be None."""
+
+    at_us: int
+    topic_id: str | None
+    begin_offset: int | None
+    end_offset: int | None
+
+
+class Look:
+    """A metadata snapshot of one topic.
+
+    Attributes:
+        at_us: its time, in microseconds.
+        topic_id: None if the source has none.
     """
-    by_time = commits.where(has_no_places(F.col("source"))).select(*GROUP_KEY).distinct().withColumn("by_time", F.lit(True))
-    commit = F.struct("topic_id", "committed_offset", "committed_at", "is_deleted", "is_uncertain")
-    made = commits.select(*PARTITION_KEY, "position", "observed_at", commit.alias("commit"), F.lit(False).alias("is_moment"))
-    events = moments.withColumn("is_moment", F.lit(True)).unionByName(made, allowMissingColumns=True)
-    order = F.when(F.col("by_time"), F.unix_micros("observed_at")).otherwise(F.col("position"))
-    events = events.join(F.broadcast(by_time), list(GROUP_KEY), "left").withColumn("log_order", order)
-    of_partition = Window.partitionBy(*hashed(*PARTITION_KEY))
-    up_to_now = of_partition.orderBy("log_order", "is_moment", "position").rowsBetween(Window.unboundedPreceding, 0)
-    answered = events.withColumn("commit", F.last("commit", ignorenulls=True).over(up_to_now))
-    return answered.where("is_moment").select(*moments.columns, "commit")
+
+    __slots__ = ("_begins", "_ends", "_places", "at_us", "topic_id")
+
+    def __init__(
+        self, at_us: int, topic_id: str | None, partitions: Sequence[int], begins: Sequence[int | None], ends: Sequence[int | None]
+    ) -> None:
+        self.at_us = at_us
+        self.topic_id = topic_id
+        self._begins = begins
+        self._ends = ends
+        is_dense = all(place == partition for place, partition in enumerate(partitions))
+        self._places = None if is_dense else {partition: place for place, partition in enumerate(partitions)}
+
+    def of(self, partition: int) -> Seen | None:
+        """Return what it says of a partition; None if it does not have the partition."""
+        place = partition if self._places is None else self._places.get(partition, -1)
+        if not 0 <= place < len(self._ends):
+            return None
+        return Seen(self.at_us, self.topic_id, self._begins[place], self._ends[place])
 
 
-def _nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
-    """Return times with ``look_before`` and ``look_after``, the times of the last metadata snapshot up to then and of the first since then.
+class Resumption(NamedTuple):
+    """Where the owner of a partition continues to read, in the columns of ``movements`` with these names.
 
-    Args:
-        times: distinct rows of cluster_id, topic, at.
-    """
-    asked = times.withColumn("look_at", F.lit(None).cast("timestamp"))
-    made = looks.join(times.select(*TOPIC_KEY).distinct(), list(TOPIC_KEY), "left_semi").select(
-        *TOPIC_KEY, F.col("observed_at").alias("at"), "look_at"
-    )
-    is_asked, of_topic = F.col("look_at").isNull(), Window.partitionBy(*hashed(*TOPIC_KEY))
-    # A metadata snapshot of the same instant counts as both: the log cannot have been different.
-    before = of_topic.orderBy("at", is_asked).rowsBetween(Window.unboundedPreceding, 0)
-    after = of_topic.orderBy(F.desc("at"), is_asked).rowsBetween(Window.unboundedPreceding, 0)
-    nearest = {
-        "look_before": F.last("look_at", ignorenulls=True).over(before),
-        "look_after": F.last("look_at", ignorenulls=True).over(after),
-        "is_asked": is_asked,
-    }
-    return asked.unionByName(made).withColumns(nearest).where("is_asked").select(*TOPIC_KEY, "at", "look_before", "look_after")
-
-
-def _seen_by(looks: DataFrame, nearest: DataFrame) -> DataFrame:
-    """Return the content of the nearest metadata snapshots.
-
-    Rows: cluster_id, topic, look_at, partition; ``seen`` has look_at, topic_id, begin_offset and end_offset.
-    """
-    wanted = nearest.select(*TOPIC_KEY, F.explode(F.array("look_before", "look_after")).alias("look_at")).distinct()
-    found = looks.join(wanted, [*TOPIC_KEY, "look_at"], "left_semi").select(*TOPIC_KEY, "look_at", "topic_id", F.inline("partitions"))
-    return found.select(*TOPIC_KEY, "look_at", "partition", F.struct("look_at", "topic_id", "begin_offset", "end_offset").alias("seen"))
-
-
-def _with_looks(moments: DataFrame, looks: DataFrame, stage: Stage) -> DataFrame:
-    """Return moments with ``before`` and ``after``: the last metadata snapshot up to ``observed_at``, the first since ``end_from``."""
-    looks = looks.withColumn("look_at", F.col("observed_at"))
-    times = moments.select(*TOPIC_KEY, F.explode(F.array("observed_at", "end_from")).alias("at")).distinct()
-    nearest = stage("nearest_looks", _nearest_looks(times, looks))
-    seen = _seen_by(looks, nearest)
-    for at, column, name in (("observed_at", "look_before", "before"), ("end_from", "look_after", "after")):
-        snapshot_offsets = nearest.select(*TOPIC_KEY, F.col("at").alias(at), F.col(column).alias("look_at"))
-        moments = join_hashed(moments, snapshot_offsets, [*TOPIC_KEY, at], "left")
-        moments = join_hashed(moments, seen, [*TOPIC_KEY, "look_at", "partition"], "left")
-        moments = moments.withColumnRenamed("seen", name).drop("look_at")
-    return moments
-
-
-def _committed(name: str) -> Column:
-    """Return a field of ``commit``; null if it is a deletion, or if there is none."""
-    return F.when(~F.col("commit")["is_deleted"], F.col("commit")[name])
-
-
-def _end_offset_columns(end: Column, lag: Column, max_look_delay_s: float | None) -> tuple[Column, Column, Column]:
-    """Return the lag, the time from the moment to the metadata snapshot with the end of the log, and whether the lag is an upper bound.
-
-    It is an upper bound if records may have arrived in between. None did if the lag is 0, or if the metadata snapshot before has the same
-    end of the log.
-    """
-    before, after = F.col("before"), F.col("after")
-    delay_ms = F.when(end.isNotNull(), F.unix_millis(after["look_at"]) - F.unix_millis("observed_at"))
-    known = lag if max_look_delay_s is None else F.when(delay_ms <= F.lit(round(max_look_delay_s * 1000)), lag)
-    same = before["topic_id"].eqNullSafe(after["topic_id"]) & (before["end_offset"] == after["end_offset"])
-    is_bound = (delay_ms > 0) & (known > 0) & ~F.coalesce(same, F.lit(False))
-    return known, delay_ms, F.when(known.isNotNull(), is_bound)
-
-
-def _resume_columns(max_look_delay_s: float | None) -> dict[str, Column]:
-    """Return the resume columns of ``movements``, from ``commit`` and the metadata snapshots ``before`` and ``after``."""
-    commit, before, after = F.col("commit"), F.col("before"), F.col("after")
-    committed = _committed("committed_offset")
-    # Offsets of an earlier or later topic with the same name do not count.
-    begin = F.when(F.coalesce(commit["topic_id"] == before["topic_id"], F.lit(True)), before["begin_offset"])
-    topic_id = F.coalesce(commit["topic_id"], before["topic_id"])
-    end = F.when(F.coalesce(topic_id == after["topic_id"], F.lit(True)), after["end_offset"])
-    was_ahead = topic_id.eqNullSafe(before["topic_id"]) & (committed > before["end_offset"])
-    outcome = (
-        F.when((commit.isNull() & ~F.col("is_complete")) | F.coalesce(commit["is_uncertain"], F.lit(False)), str(ResumeOutcome.UNKNOWN))
-        .when(committed.isNull(), str(ResumeOutcome.RESET_NONE))
-        .when(committed < begin, str(ResumeOutcome.RESET_OUT_OF_RANGE))
-        .when(topic_id.eqNullSafe(after["topic_id"]) & (committed > end), str(ResumeOutcome.RESET_OUT_OF_RANGE))
-        .when(was_ahead & (before["look_at"] >= _committed("committed_at")), str(ResumeOutcome.RESET_OUT_OF_RANGE))
-        .when(begin.isNotNull(), str(ResumeOutcome.COMMITTED))
-        .otherwise(str(ResumeOutcome.UNKNOWN))
-    )
-    known, delay_ms, is_bound = _end_offset_columns(end, waiting_records(committed, end), max_look_delay_s)
-    values = (committed, begin, end, outcome, known, _committed("committed_at"), delay_ms, is_bound)
-    return dict(zip(RESUME_COLUMNS, values, strict=True))
-
-
-def _rate() -> Column:
-    """Return how fast the log grew between the metadata snapshots before and after the moment, in millionths of a record per second.
-
-    Null if one of them is missing, or has another topic of the name, or a shorter log, or an impossible one.
-    """
-    before, after = F.col("before"), F.col("after")
-    growth = F.when(before["topic_id"].eqNullSafe(after["topic_id"]), F.try_subtract(after["end_offset"], before["end_offset"]))
-    milliseconds = F.unix_millis(after["look_at"]) - F.unix_millis(before["look_at"])
-    # Whole numbers, so that sums do not depend on the order of their terms.
-    return F.when((growth >= 0) & (milliseconds > 0), F.floor(growth * F.lit(1e9) / milliseconds).cast("bigint"))
-
-
-def resolve_resume_offsets(
-    moments: DataFrame,
-    commits: DataFrame,
-    looks: DataFrame,
-    complete: DataFrame,
-    stage: Stage,
-    max_look_delay_s: float | None = None,
-) -> DataFrame:
-    """Return the moments with the resume offset of their partition, and how fast its log grew.
-
-    The outcome is one of:
+    ``resume_outcome`` is one of:
 
     * ``committed``: the commit is not below the beginning of the log.
     * ``reset_out_of_range``: it is below, or above the end of the log in a metadata snapshot since the commit, for the same topic. A
@@ -172,76 +87,226 @@ def resolve_resume_offsets(
       ``__consumer_offsets`` was read from the first record.
     * ``unknown``: anything else.
 
-    Added columns: the resume columns, ``rate`` (millionths of a record per second), ``end_from`` (the time from which on a metadata
-    snapshot gives the end of the log: the moment, or the time of the last commit if that is later). Lag is null without such a metadata
-    snapshot. It is an upper bound if that is later than the moment, because records may have arrived in between.
-
-    Args:
-        moments: the columns of ``PARTITION_AT_KEY``, and others, which stay.
-        commits: rows of ``offset_snapshots``: at least all rows of these groups.
-        looks: rows of ``topic_snapshots``.
-        complete: as ``complete_groups`` returns them.
-        stage: stores rows that are needed more than once: a plan that repeats their computation takes longer to build than to run.
-        max_look_delay_s: lag is null if its metadata snapshot is later than the moment by more seconds; None: no limit.
+    ``lag`` is null without a metadata snapshot since moment and commit. It is an upper bound if that is later than the moment, because
+    records may have arrived in between. None did if the lag is 0, or if the metadata snapshot before has the same end of the log.
+    ``committed_at`` is in microseconds.
     """
-    known = complete.select(*GROUP_KEY, F.lit(True).alias("known"))
-    asked = (
-        _last_commits(moments, commits).join(known, list(GROUP_KEY), "left").withColumn("is_complete", F.coalesce("known", F.lit(False)))
-    )
-    asked = stage("last_commits", asked.withColumn("end_from", F.greatest("observed_at", _committed("committed_at"))))
-    resolved = {**_resume_columns(max_look_delay_s), "rate": _rate()}
-    return _with_looks(asked, looks, stage).withColumns(resolved).select(*moments.columns, *resolved, "end_from")
+
+    committed_offset: int | None
+    begin_offset: int | None
+    end_offset: int | None
+    resume_outcome: str | None
+    lag: int | None
+    committed_at: int | None
+    end_offset_delay_ms: int | None
+    lag_is_upper_bound: bool | None
 
 
-def of_groups_in(rows: StagedKeys, commits: DataFrame) -> DataFrame:
-    """Return the commits of the groups of some rows."""
-    return commits.join(rows.distinct(*GROUP_KEY), list(GROUP_KEY), "left_semi")
+RESUME_COLUMNS = Resumption._fields
+WITHOUT_OWNER = Resumption(*[None] * len(RESUME_COLUMNS))
+"""The values if nobody owns the partition."""
+NO_COMMIT = Commit(None, None, None, None)
 
 
-def moments_of(movements: DataFrame) -> DataFrame:
-    """Return the moments at which movements gave a partition to an owner."""
-    return movements.where("member_id IS NOT NULL").select(*PARTITION_AT_KEY).distinct()
+class Load(NamedTuple):
+    """What waits for the owner of a partition, and what comes in.
 
-
-def with_resumption(movements: DataFrame, answered: DataFrame) -> DataFrame:
-    """Return movements with the resume columns; all null if nobody owns the partition now.
-
-    Args:
-        movements: their own resume columns are ignored.
-        answered: ``resolve_resume_offsets`` for their moments, and maybe for others.
+    Attributes:
+        lag: None if it is not known.
+        rate: how fast the log grew between the metadata snapshots before and after the moment, in millionths of a record per second; whole,
+            so that sums do not depend on the order of their terms. None if one of them is missing, or has another topic of the name, or a
+            shorter log, or an impossible one.
+        end_from_us: since when a metadata snapshot has the end of the log: the moment, or the time of the last commit if that is later.
     """
-    bare, resumed = movements.drop(*RESUME_COLUMNS), answered.select(*PARTITION_KEY, "position", *RESUME_COLUMNS)
-    # A row of one basis may give the partition to an owner, and a row of another basis to nobody.
-    values = {name: F.when(F.col("member_id").isNotNull(), F.col(name)) for name in RESUME_COLUMNS}
-    return join_hashed(bare, resumed, [*PARTITION_KEY, "position"], "left").withColumns(values).select(*movements.columns)
+
+    lag: int | None
+    rate: int | None
+    end_from_us: int
 
 
-def differs_from_stored(columns: Iterable[str]) -> Column:
-    """Return whether one of the columns differs from its stored value, which is in the column ``stored_<name>``."""
-    return ~reduce(Column.__and__, [F.col(name).eqNullSafe(F.col(f"stored_{name}")) for name in columns])
+def waiting_records(committed: int | None, end: int | None) -> int | None:
+    """Return how many records come after a committed offset, up to the end of the log; 0 if the commit is beyond it.
+
+    None if one of the two is. A capture may have commits below 0, with which the number would not fit into a column.
+
+    >>> waiting_records(5, 8), waiting_records(8, 5), waiting_records(-(2**63), 8) == 2**63 - 1, waiting_records(None, 8)
+    (3, 0, True, None)
+    """
+    return None if committed is None or end is None else min(max(end - committed, 0), MOST_LAG)
 
 
-def refresh(context: RunContext, news: NewCommits) -> None:
-    """Update movements of earlier runs that newly landed commits or topic metadata affect."""
-    warehouse = context.warehouse
-    stored = news.rows_to_ask(context, MOVEMENTS.name)
-    moment = F.greatest("observed_at", "committed_at")
-    affected = affected_rows(stored, news, moment, moment)
-    if news.newly_complete is not None:
-        unknown = earlier_rows(context, MOVEMENTS.name).where(F.col("resume_outcome") == str(ResumeOutcome.UNKNOWN))
-        of_groups = unknown.join(news.newly_complete, list(GROUP_KEY), "left_semi")
-        affected = affected.unionByName(of_groups).dropDuplicates(list(MOVEMENTS.key))
-    concerned = warehouse.materialize_keys("concerned_movements", affected)
-    if not concerned.count:
-        return
-    again = concerned.rows
-    stored_columns = again.select(*MOVEMENTS.key, *[F.col(name).alias(f"stored_{name}") for name in RESUME_COLUMNS])
-    commits, max_look_delay_s = of_groups_in(concerned, news.commits), context.settings.audit.max_look_delay_s
-    answered = resolve_resume_offsets(moments_of(again), commits, news.looks, news.complete, warehouse.materialize, max_look_delay_s)
-    resumed = with_resumption(again, answered).join(stored_columns, list(MOVEMENTS.key))
-    resumed = resumed.where(differs_from_stored(RESUME_COLUMNS)).withColumns(context.run_columns).select(*MOVEMENTS.schema.names)
-    changed = warehouse.materialize_any("resumed_otherwise", resumed)
-    if changed is None:
-        return
-    count, _ = warehouse.replace(MOVEMENTS.name, changed, MOVEMENTS.key, changed)
-    logger.info("updated %d movements of earlier runs from newly landed commits or topic metadata", count)
+class Moment:
+    """The time of a generation: what its group has committed up to then, and the metadata snapshots around it.
+
+    Attributes:
+        at_us: in microseconds.
+    """
+
+    def __init__(self, offsets: GroupOffsets, at_us: int, is_complete: bool, max_look_delay_s: float | None) -> None:
+        self._commits = offsets.commits_at(at_us)
+        self._looks = offsets.looks
+        self.at_us = at_us
+        self._is_complete = is_complete
+        self._max_delay_ms = None if max_look_delay_s is None else round(max_look_delay_s * 1000)
+        self._around: dict[tuple[str, int], tuple[Look | None, Look | None]] = {}
+
+    def resume(self, topic: str, partition: int, member_id: str | None) -> Resumption:
+        """Return where the owner of a partition continues to read; ``WITHOUT_OWNER`` if nobody owns it."""
+        if member_id is None:
+            return WITHOUT_OWNER
+        commit = self._commits.get((topic, partition))
+        topic_id, committed, committed_us, is_uncertain = commit or NO_COMMIT
+        before, after = self._seen_around(topic, partition, committed_us)
+        # Offsets of an earlier or later topic with the same name do not count.
+        begin = before.begin_offset if before is not None and _may_be_one(topic_id, before.topic_id) else None
+        topic_id = _known_topic(topic_id, before)
+        end = _end(topic_id, after)
+        if (commit is None and not self._is_complete) or is_uncertain:
+            outcome = ResumeOutcome.UNKNOWN
+        elif committed is None:
+            outcome = ResumeOutcome.RESET_NONE
+        elif (
+            (begin is not None and committed < begin)
+            or (after is not None and end is not None and committed > end and topic_id == after.topic_id)
+            or _was_ahead(before, topic_id, committed, committed_us)
+        ):
+            outcome = ResumeOutcome.RESET_OUT_OF_RANGE
+        else:
+            outcome = ResumeOutcome.UNKNOWN if begin is None else ResumeOutcome.COMMITTED
+        delay_ms = None if end is None or after is None else _milliseconds(self.at_us, after.at_us)
+        lag, is_bound = self._lag(committed, end, after), None
+        if lag is not None and delay_ms is not None:
+            is_bound = delay_ms > 0 and lag > 0 and not _stood_still(before, after)
+        return Resumption(committed, begin, end, str(outcome), lag, committed_us, delay_ms, is_bound)
+
+    def load(self, topic: str, partition: int) -> Load:
+        """Return what waits for the owner of a partition, and what comes in."""
+        topic_id, committed, committed_us, _ = self._commits.get((topic, partition)) or NO_COMMIT
+        before, after = self._seen_around(topic, partition, committed_us)
+        lag = self._lag(committed, _end(_known_topic(topic_id, before), after), after)
+        return Load(lag, _rate(before, after), self._end_from_us(committed_us))
+
+    def _lag(self, committed: int | None, end: int | None, after: Seen | None) -> int | None:
+        """Return the waiting records; None if the metadata snapshot with the end of the log is later than it may be."""
+        lag = waiting_records(committed, end)
+        if lag is not None and after is not None and self._max_delay_ms is not None:
+            return lag if _milliseconds(self.at_us, after.at_us) <= self._max_delay_ms else None
+        return lag
+
+    def _end_from_us(self, committed_us: int | None) -> int:
+        return self.at_us if committed_us is None or committed_us < self.at_us else committed_us
+
+    def _seen_around(self, topic: str, partition: int, committed_us: int | None) -> tuple[Seen | None, Seen | None]:
+        """Return what the last metadata snapshot up to the moment says, and the first one since moment and commit.
+
+        One of the same instant counts as both: the log cannot have been different.
+        """
+        end_from_us = self._end_from_us(committed_us)
+        around = self._around.get((topic, end_from_us))
+        if around is None:
+            looks = self._looks.get(topic, ())
+            first, second = bisect_right(looks, self.at_us, key=_time), bisect_left(looks, end_from_us, key=_time)
+            around = looks[first - 1] if first else None, looks[second] if second < len(looks) else None
+            self._around[topic, end_from_us] = around
+        before, after = around
+        return None if before is None else before.of(partition), None if after is None else after.of(partition)
+
+
+def _may_be_one(topic_id: str | None, other: str | None) -> bool:
+    return topic_id is None or other is None or topic_id == other
+
+
+def _known_topic(topic_id: str | None, before: Seen | None) -> str | None:
+    """Return the id of a commit's topic: its own, or that of the metadata snapshot before."""
+    return before.topic_id if topic_id is None and before is not None else topic_id
+
+
+def _end(topic_id: str | None, after: Seen | None) -> int | None:
+    return after.end_offset if after is not None and _may_be_one(topic_id, after.topic_id) else None
+
+
+def _was_ahead(before: Seen | None, topic_id: str | None, committed: int, committed_us: int | None) -> bool:
+    """Return whether a commit is above the end of the same topic's log in the metadata snapshot before, which was made since the commit."""
+    if before is None or before.end_offset is None or committed_us is None:
+        return False
+    return committed > before.end_offset and topic_id == before.topic_id and before.at_us >= committed_us
+
+
+def _stood_still(before: Seen | None, after: Seen | None) -> bool:
+    """Return whether no record came between two metadata snapshots."""
+    if before is None or after is None or before.end_offset is None:
+        return False
+    return (before.topic_id, before.end_offset) == (after.topic_id, after.end_offset)
+
+
+def _rate(before: Seen | None, after: Seen | None) -> int | None:
+    """Return how fast a log grew between two metadata snapshots, as ``Load.rate``."""
+    if before is None or after is None or before.topic_id != after.topic_id or before.end_offset is None or after.end_offset is None:
+        return None
+    growth, milliseconds = after.end_offset - before.end_offset, _milliseconds(before.at_us, after.at_us)
+    return min(floor(growth * 1e9 / milliseconds), MOST_NUMBER) if 0 <= growth <= MOST_NUMBER and milliseconds > 0 else None
+
+
+def _milliseconds(start_us: int, end_us: int) -> int:
+    """Return the time between two moments, each in whole milliseconds, as Spark's ``unix_millis`` gives them."""
+    return end_us // MILLISECOND_US - start_us // MILLISECOND_US
+
+
+def _time(look: Look) -> int:
+    return look.at_us
+
+
+class GroupOffsets:
+    """The commits of a group, up to the generation that is read, and the metadata snapshots of its topics.
+
+    Attributes:
+        looks: topic -> its metadata snapshots, by time.
+    """
+
+    def __init__(self) -> None:
+        self.looks: dict[str, list[Look]] = {}
+        self._commits: dict[TopicPartition, Commit] = {}
+        self._timed: list[TimedCommit] = []
+        self._timed_count, self._timed_until_us = 0, -inf
+        self._is_sorted = True
+
+    def add_look(self, topic: str, look: Look) -> None:
+        """Add a metadata snapshot; all come before the first generation, in any order."""
+        self.looks.setdefault(topic, []).append(look)
+        self._is_sorted = False
+
+    def add_commits(self, commits: Iterable[tuple[TopicPartition, Commit]]) -> None:
+        """Add commits in the order of the log; those of generations that follow."""
+        self._commits.update(commits)
+
+    def add_timed(self, commits: Iterable[TimedCommit]) -> None:
+        """Add commits of a group in which only times can be compared; all come before the first generation, in any order."""
+        self._timed.extend(commits)
+        self._is_sorted = False
+
+    def moment(self, at_us: int, is_complete: bool, max_look_delay_s: float | None) -> Moment:
+        """Return a generation's moment; commits that are added later are not in it.
+
+        Args:
+            at_us: time of the generation, in microseconds.
+            is_complete: whether the group's commits are known from the first record of its log.
+            max_look_delay_s: a lag is None if its metadata snapshot is later than the moment by more seconds; None: no limit.
+        """
+        return Moment(self, at_us, is_complete, max_look_delay_s)
+
+    def commits_at(self, at_us: int) -> dict[TopicPartition, Commit]:
+        """Return the last commit of each partition: up to the generation that is read, or up to a time if only times can be compared."""
+        if not self._is_sorted:
+            for looks in self.looks.values():
+                looks.sort(key=_time)
+            self._timed.sort(key=lambda one: (one.observed_us, one.position))
+            self._is_sorted = True
+        if self._timed:
+            if at_us < self._timed_until_us:  # a later generation with an earlier time
+                self._commits, self._timed_count = {}, 0
+            self._timed_until_us = at_us
+            while self._timed_count < len(self._timed) and self._timed[self._timed_count].observed_us <= at_us:
+                one = self._timed[self._timed_count]
+                self._commits[one.partition] = one.commit
+                self._timed_count += 1
+        return self._commits

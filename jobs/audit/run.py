@@ -13,11 +13,27 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.audit.triggers import RETURN_MS
-from jobs.audit import commit_findings, coordinators, inferred_causes, load_findings, logged_causes, look_findings, stuck_findings
-from jobs.audit import load_imbalance as weights
-from jobs.audit import resume_offsets as resumption
+from jobs.audit import (
+    commit_findings,
+    coordinators,
+    inferred_causes,
+    late_offsets,
+    load_findings,
+    logged_causes,
+    look_findings,
+    stuck_findings,
+)
 from jobs.audit import udfs as audit_udfs
-from jobs.audit.new_commits import ORIGINS_READ_HERE, READ_HERE, complete_groups, has_new_commits, read_new_commits
+from jobs.audit.load_imbalance import AUDIT_KEY
+from jobs.audit.new_commits import (
+    ORIGINS_READ_HERE,
+    READ_HERE,
+    complete_groups,
+    differs_from_stored,
+    has_new_commits,
+    read_new_commits,
+)
+from jobs.audit.offset_rows import commit_rows, in_log_order, look_rows, sorted_by_log
 from jobs.context import RunContext, StageResult
 from jobs.storage.scratch import StagedKeys
 from jobs.storage.warehouse import Warehouse
@@ -25,7 +41,6 @@ from jobs.workers.packing import flatten_snapshots, spread_groups, topic_columns
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import AUDITED_ROWS, AUDITED_TABLES
 from schemas.tables import (
-    ASSIGNMENTS,
     FINDINGS,
     GENERATION_AUDITS,
     GENERATION_TOPICS,
@@ -95,39 +110,48 @@ def audited_groups(solutions: DataFrame, audits: DataFrame) -> DataFrame:
             F.max(F.when(F.col("is_before") & F.col("is_self_contained"), F.col("position"))).alias("self_contained_from"),
             F.min(F.when(F.col("is_before") & F.col("precedes_recent"), F.col("position"))).alias("recent_from"),
             F.bool_or(~F.col("is_before")).alias("is_stale"),
+            F.min(F.when(~F.col("is_before"), F.col("observed_ms"))).alias("stale_ms"),
         )
     )
     read_from = F.least(F.coalesce("self_contained_from", F.lit(-1)), "recent_from")  # least ignores a null
-    is_stale = F.coalesce("is_stale", F.lit(False))
-    return begins.join(starts, list(GROUP_KEY), "left").select(
-        *GROUP_KEY, "new_count", "first_position", read_from.alias("read_from"), is_stale.alias("is_stale")
-    )
+    columns = {
+        "read_from": read_from,
+        "is_stale": F.coalesce("is_stale", F.lit(False)),
+        "from_time": F.timestamp_millis(F.least("first_ms", "stale_ms")),
+    }
+    return begins.join(starts, list(GROUP_KEY), "left").withColumns(columns).select(*GROUP_KEY, "new_count", "first_position", *columns)
 
 
-def history_rows(warehouse: Warehouse, groups: StagedKeys | None, generation_count: int | None = None) -> DataFrame:
-    """Return all rows that the audit reads, in its order: each snapshot, then its solutions.
+def _of_groups(warehouse: Warehouse, name: str, groups: StagedKeys | None) -> DataFrame:
+    """Return the rows of a table that the audit reads, with ``first_position`` of their group: -1 if all groups are new."""
+    rows = warehouse.read(name)
+    if groups is None:
+        return rows.withColumn("first_position", F.lit(-1).cast("bigint"))
+    bounds = groups.select(*GROUP_KEY, "first_position", "read_from")
+    return rows.join(bounds, list(GROUP_KEY)).where(F.col("position") >= F.col("read_from"))
 
-    One shuffle brings a group's rows together; the workers keep the open group from batch to batch. ``first_position`` is null in
-    rows that are not snapshots.
+
+def generation_rows(warehouse: Warehouse, groups: StagedKeys | None, complete: DataFrame) -> DataFrame:
+    """Return the generations that the audit reads: each snapshot, then its solutions.
+
+    ``first_position`` is null in rows that are not snapshots.
 
     Args:
         groups: see ``audited_groups``; None for everything, as in the first run.
-        generation_count: how many generations are new in these groups; None if it is not known.
+        complete: as ``complete_groups`` returns them.
     """
-
-    def of_groups(name: str) -> DataFrame:
-        rows = warehouse.read(name)
-        if groups is None:
-            return rows.withColumn("first_position", F.lit(-1).cast("bigint"))
-        bounds = groups.select(*GROUP_KEY, "first_position", "read_from")
-        return rows.join(bounds, list(GROUP_KEY)).where(F.col("position") >= F.col("read_from"))
-
-    snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
+    known = complete.select(*GROUP_KEY, F.lit(True).alias("known"))
+    snapshots = _of_groups(warehouse, SUBSCRIPTION_SNAPSHOTS.name, groups).join(known, list(GROUP_KEY), "left")
     others = ("first_position", "offsets_partition", "has_conflict", *audit_udfs.TARGET_COLUMNS, "group_type", "leader_client")
     timeouts = {f"{name}_timeouts_ms": F.col("members")[f"{name}_timeout_ms"] for name in ("rebalance", "session")}
-    of_members = {"offered": F.col("members")["strategies"], **timeouts}
-    member_columns = {**of_members, "known_batched_epoch_count": F.col("batched_epoch_count")}  # the packed one has no nulls
-    wide = flatten_snapshots(snapshots.withColumns(member_columns), *others, *member_columns)
+    more = {
+        "offered": F.col("members")["strategies"],
+        **timeouts,
+        "known_batched_epoch_count": F.col("batched_epoch_count"),  # the packed one has no nulls
+        "observed_us": F.unix_micros("observed_at"),
+        "is_complete": F.coalesce("known", F.lit(False)),
+    }
+    wide = flatten_snapshots(snapshots.withColumns(more), *others, *more)
     topics = warehouse.read(GENERATION_TOPICS.name).select(
         "cluster_id",
         "topics_hash",
@@ -135,7 +159,7 @@ def history_rows(warehouse: Warehouse, groups: StagedKeys | None, generation_cou
         F.filter("topics", lambda topic: topic["is_uncertain"])["topic"].alias("uncertain_topics"),
     )
     solved = (
-        of_groups(SOLUTIONS.name)
+        _of_groups(warehouse, SOLUTIONS.name, groups)
         .select(
             *GENERATION_KEY,
             "basis",
@@ -159,9 +183,38 @@ def history_rows(warehouse: Warehouse, groups: StagedKeys | None, generation_cou
     for name in ("topic_topic", "topic_topic_id", "topic_partition_count", "topic_racks", "uncertain_topics"):
         solved = solved.withColumn(name, F.when(is_observed, F.col(name)))
     wide = wide.withColumnRenamed("strategy", "own_strategy").withColumn("row_order", F.lit(0))
-    united = wide.unionByName(solved.withColumn("row_order", F.lit(1)), allowMissingColumns=True)
-    spread = spread_groups(united, generation_count)
-    return spread.sortWithinPartitions(*GENERATION_KEY, "row_order", "basis", "strategy")
+    return wide.unionByName(solved.withColumn("row_order", F.lit(1)), allowMissingColumns=True)
+
+
+def _topics_of_groups(warehouse: Warehouse, groups: StagedKeys | None) -> DataFrame:
+    """Return the topics of the generations that the audit reads: (cluster_id, group_id, topic), with ``from_time`` unless all are new."""
+    observed = _of_groups(warehouse, SOLUTIONS.name, groups).where(F.col("basis") == str(Basis.OBSERVED))
+    hashes = observed.select(*GROUP_KEY, "topics_hash").distinct()
+    listed = hashes.join(warehouse.read(GENERATION_TOPICS.name), ["cluster_id", "topics_hash"])
+    snapshots = _of_groups(warehouse, SUBSCRIPTION_SNAPSHOTS.name, groups)
+    held = F.array_distinct(F.flatten("members.assigned")["topic"])  # a member may have partitions of a topic that nothing lists
+    parts = [
+        listed.select(*GROUP_KEY, F.explode("topics.topic").alias("topic")),
+        snapshots.select(*GROUP_KEY, F.explode(held).alias("topic")),
+    ]
+    topics = reduce(DataFrame.unionByName, parts).distinct()
+    return topics if groups is None else topics.join(groups.select(*GROUP_KEY, "from_time"), list(GROUP_KEY))
+
+
+def history_rows(warehouse: Warehouse, groups: StagedKeys | None, complete: DataFrame, generation_count: int | None = None) -> DataFrame:
+    """Return all rows that the audit reads, in its order: those of generations, and the commits and metadata snapshots of their groups.
+
+    One shuffle brings a group's rows together; the workers keep the open group from batch to batch.
+
+    Args:
+        generation_count: how many generations are new in these groups; None if it is not known.
+    """
+    commits = warehouse.read(OFFSET_SNAPSHOTS.name)
+    if groups is not None:
+        commits = commits.join(groups.distinct(*GROUP_KEY), list(GROUP_KEY), "left_semi")
+    looks = look_rows(_topics_of_groups(warehouse, groups), warehouse.read(TOPIC_SNAPSHOTS.name), is_bounded=groups is not None)
+    rows = in_log_order(generation_rows(warehouse, groups, complete), commit_rows(commits), looks)
+    return sorted_by_log(spread_groups(rows, generation_count), F.col("generation.basis"), F.col("generation.strategy"))
 
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
@@ -216,11 +269,11 @@ def _append_audits(context: RunContext, audits: DataFrame, groups: StagedKeys | 
     before = newest.select("*", *[F.col(column).alias(f"stored_{column}") for column in PAUSES])
     paused = warehouse.materialize("pauses", with_pauses(observed.unionByName(before, allowMissingColumns=True)))
     is_before = F.col("run_sequence") != context.run_sequence
-    changed = paused.where(is_before & resumption.differs_from_stored(PAUSES)).withColumns(context.run_columns)
-    rewritten = changed.select(*weights.AUDIT_KEY)
+    changed = paused.where(is_before & differs_from_stored(PAUSES)).withColumns(context.run_columns)
+    rewritten = changed.select(*AUDIT_KEY)
     parts = (paused.where(~is_before), changed, audits.where(~is_observed))
     rows = reduce(DataFrame.unionByName, [part.select(*GENERATION_AUDITS.schema.names) for part in parts])
-    count, _ = warehouse.replace(name, rewritten, weights.AUDIT_KEY, rows)
+    count, _ = warehouse.replace(name, rewritten, AUDIT_KEY, rows)
     return rewritten if count else None
 
 
@@ -231,8 +284,7 @@ def run(context: RunContext) -> StageResult:
         rewritten = _audit(context, consumed)
     news = read_new_commits(context, rewritten)
     if news is not None:
-        resumption.refresh(context, news)
-        weights.refresh(context, news, rewritten)
+        late_offsets.refresh(context, news, rewritten)
         coordinators.refresh(context, news)
     inferred_causes.refresh(context)
     if consumed is not None or has_new_commits(context):
@@ -257,30 +309,22 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
         groups = warehouse.materialize_keys("audit_groups", audited_groups(warehouse.read_new(SOLUTIONS.name, consumed), audits))
         new_count, is_stale = groups.rows.agg(F.sum("new_count"), F.bool_or("is_stale")).collect()[0]
     audit_history = partial(
-        audit_udfs.audit_history, offsets_partition_counts=context.metadata_index.offsets_partition_counts, limits=context.worker_limits
+        audit_udfs.audit_history,
+        offsets_partition_counts=context.metadata_index.offsets_partition_counts,
+        max_look_delay_s=context.settings.audit.max_look_delay_s,
+        limits=context.worker_limits,
     )
-    rows = history_rows(warehouse, groups, new_count).mapInArrow(audit_history, AUDITED_ROWS)
+    complete = complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.state.origins)
+    rows = history_rows(warehouse, groups, complete, new_count).mapInArrow(audit_history, AUDITED_ROWS)
     staged = warehouse.materialize("audit", rows)
     if groups is not None and is_stale:
         _forget(warehouse, groups.rows)
     parts = {column: staged.where(F.col(column).isNotNull()).select(f"{column}.*") for column in AUDITED_TABLES}
     made = {spec.name: context.rows_of(spec, parts[column]) for column, spec in AUDITED_TABLES.items()}
-    audits, movements = made[GENERATION_AUDITS.name], made[MOVEMENTS.name]
-    commits, looks = (warehouse.read(spec.name) for spec in (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS))
-    # The rows of a generation's assignments are written with its solutions.
-    held = weights.held_partitions(warehouse.read_new(ASSIGNMENTS.name, consumed), audits).withColumn("is_held", F.lit(True))
-    moments = held.unionByName(resumption.moments_of(movements).withColumn("is_held", F.lit(False)), allowMissingColumns=True)
-    complete = complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.state.origins)
-    commits = commits if groups is None else resumption.of_groups_in(groups, commits)
-    max_look_delay_s = context.settings.audit.max_look_delay_s
-    answered = warehouse.materialize(
-        "answers", resumption.resolve_resume_offsets(moments, commits, looks, complete, warehouse.materialize, max_look_delay_s)
-    )
-    audits = weights.with_weights(audits, answered.where("is_held"))
-    movements = resumption.with_resumption(movements, answered.where("NOT is_held"))
-    warehouse.append(MOVEMENTS.name, movements)
+    audits = made[GENERATION_AUDITS.name]
+    warehouse.append(MOVEMENTS.name, made[MOVEMENTS.name])
     expired = inferred_causes.find_expired(context, warehouse.read_new(MOVEMENTS.name, context.run_sequence - 1), groups)
     rewritten = _append_audits(context, inferred_causes.with_inferred(audits, expired), groups)
     warehouse.append(FINDINGS.name, made[FINDINGS.name])
-    load_findings.add(context, answered.where("is_held"))
+    load_findings.add(context, staged.where("rated IS NOT NULL").select("rated.*"))
     return rewritten

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
-from datetime import datetime, timedelta
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import chain, groupby
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -24,7 +24,10 @@ from assignors.generation.balance import Balance
 from assignors.java.ordering import coordinator_partition
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
 from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS, Around, FoundCause, LoggedEvent, around_of, explain, merged, recorded_causes
+from jobs.audit.load_imbalance import HeldTopic, Weighed, crosses_racks, held_topics, is_judged, rated, weigh
+from jobs.audit.offset_rows import Item, read_generations, read_groups
 from jobs.audit.open_targets import read_target
+from jobs.audit.resume_offsets import GroupOffsets
 from jobs.findings import COMMIT_RULES, LOAD_RULES, LOOK_RULES, RULES, STUCK_RULES, Finding, GroupHistory, find, gather_facts
 from jobs.findings.commits import BusyCoordinator, CommitFacts, ExpiringTopic, SilentMember, StalledMember, UnsubscribedTopic
 from jobs.findings.loads import LoadFacts
@@ -41,28 +44,91 @@ from schemas.computed_row_types import (
     GenerationRow,
     GrowthFactsRow,
     LoadFactsRow,
+    RatedRow,
+    ResumedRow,
     StoredSnapshot,
     StoredSolution,
     StuckFactsRow,
 )
-from schemas.staging import AUDITED_ROWS, EXPLAINED_ROWS, FOUND_ROWS, PLACED_GROUPS
+from schemas.keys import GENERATION_KEY
+from schemas.staging import AUDITED_ROWS, EXPLAINED_ROWS, FOUND_ROWS, PLACED_GROUPS, RESUMED_ROWS
 from schemas.vocabulary import Cause, CauseSource
 
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _Facts = TypeVar("_Facts", LoadFacts, StuckFacts)
 
 
-def audit_history(batches: Batches, offsets_partition_counts: dict[str, int], limits: WorkerLimits) -> Batches:
+@dataclass(frozen=True)
+class _Known:
+    """What the audit of each group is told beside its rows; see ``audit_history``."""
+
+    offsets_partition_counts: Mapping[str, int]
+    max_look_delay_s: float | None
+
+
+def audit_history(
+    batches: Batches, offsets_partition_counts: dict[str, int], max_look_delay_s: float | None, limits: WorkerLimits
+) -> Batches:
     """Audit the rows of ``jobs.audit.run.history_rows``. The rows of a group follow one another in one partition.
 
     Args:
         offsets_partition_counts: cluster id -> partition count of ``__consumer_offsets``; else the partition of the record is used.
+        max_look_delay_s: lag is null if its metadata snapshot is later than a generation by more seconds; None: no limit.
         limits: limits of a worker.
 
     Raises:
         GroupFailedError: any unexpected error, with its cluster, group and generation.
     """
     with Guard(limits) as guard:
-        yield from to_batches(_audited_rows(batches, offsets_partition_counts, guard), to_arrow_schema(AUDITED_ROWS), 2_000)
+        rows = _audited_rows(batches, _Known(offsets_partition_counts, max_look_delay_s), guard)
+        yield from to_batches(rows, to_arrow_schema(AUDITED_ROWS), 2_000)
+
+
+def resume_again(batches: Batches, max_look_delay_s: float | None, limits: WorkerLimits) -> Batches:
+    """Compute the resume columns of movements again, and the weights of audits: rows of ``jobs.audit.late_offsets``.
+
+    Args:
+        max_look_delay_s: as in ``audit_history``.
+        limits: limits of a worker.
+
+    Raises:
+        GroupFailedError: any unexpected error, with its cluster and group.
+    """
+
+    def resumed_rows(guard: Guard) -> Iterator[ResumedRow]:
+        for (cluster_id, group_id), items in read_groups(batches):
+            resume = partial(_resume_group, max_look_delay_s=max_look_delay_s)
+            yield from guard.compute(f"cluster {cluster_id}, group {group_id}", items, resume)
+
+    with Guard(limits) as guard:
+        yield from to_batches(resumed_rows(guard), to_arrow_schema(RESUMED_ROWS), 2_000)
+
+
+def _resume_group(items: Iterable[Item], max_look_delay_s: float | None) -> Iterator[ResumedRow]:
+    offsets = GroupOffsets()
+    for rows in read_generations(items, offsets):
+        moment = offsets.moment(rows[0]["observed_us"], rows[0]["is_complete"], max_look_delay_s)
+        held = [HeldTopic(row["member_id"], **topic) for row in rows for topic in row["held"] or ()]
+        for audit in (row["audit"] for row in rows if row["audit"] is not None):
+            weighed = weigh(held, moment, audit["member_count"])
+            columns = weighed.weights._asdict()
+            yield {"audit": {**audit, **columns}, "is_changed": _differs(columns, audit)}
+            yield from cast(
+                Iterator[ResumedRow],
+                _rated_rows(audit, weighed, audit["is_settled"], audit["rack_match_ratio"], audit["member_count"]),
+            )
+        for movement in (row["movement"] for row in rows if row["movement"] is not None):
+            columns = moment.resume(movement["topic"], movement["partition"], movement["member_id"])._asdict()
+            yield {"movement": {**movement, **columns}, "is_changed": _differs(columns, movement)}
+
+
+def _differs(columns: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+    """Return whether a value differs from the stored one; times are compared in microseconds."""
+    return any(value != _in_microseconds(stored[name]) for name, value in columns.items())
+
+
+def _in_microseconds(value: Any) -> Any:
+    return (value - EPOCH) // timedelta(microseconds=1) if isinstance(value, datetime) else value
 
 
 def put_groups_on_coordinators(batches: Batches, offsets_partition_counts: dict[str, int]) -> Batches:
@@ -75,30 +141,29 @@ def put_groups_on_coordinators(batches: Batches, offsets_partition_counts: dict[
     yield from to_batches(rows, to_arrow_schema(PLACED_GROUPS), 2_000)
 
 
-def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[AuditedRow]:
-    rows = (row for batch in batches for row in batch.to_pylist())
-    for key, of_group in groupby(rows, key=lambda row: (row["cluster_id"], row["group_id"])):
-        audit_group = partial(_audit_group, offsets_partition_counts=offsets_partition_counts, guard=guard)
-        yield from guard.compute(f"cluster {key[0]}, group {key[1]}", of_group, audit_group)
+def _audited_rows(batches: Batches, known: _Known, guard: Guard) -> Iterator[AuditedRow]:
+    for (cluster_id, group_id), items in read_groups(batches):
+        audit_group = partial(_audit_group, known=known, guard=guard)
+        yield from guard.compute(f"cluster {cluster_id}, group {group_id}", items, audit_group)
 
 
-def _audit_group(of_group: Iterable[Any], offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[AuditedRow]:
-    audit, history = GroupAudit(), GroupHistory()
-    for position, of_snapshot in groupby(of_group, key=lambda row: row["position"]):
+def _audit_group(items: Iterable[Item], known: _Known, guard: Guard) -> Iterator[AuditedRow]:
+    audit, history, offsets = GroupAudit(), GroupHistory(), GroupOffsets()
+    for rows in read_generations(items, offsets):
         snapshot: StoredSnapshot
         solved: list[StoredSolution]
-        snapshot, *solved = of_snapshot
+        snapshot, *solved = cast(Any, rows)
         if not solved:
             continue  # of a group that is not audited
         try:
-            yield from _audit_snapshot(audit, history, snapshot, solved, offsets_partition_counts)
+            yield from _audit_snapshot(audit, history, offsets, snapshot, solved, known)
         except Exception as error:
             where = f"cluster {snapshot['cluster_id']}, group {snapshot['group_id']}, generation {snapshot['generation']}"
-            raise GroupFailedError(f"{where}, position {position}: {guard.explain(error)}") from error
+            raise GroupFailedError(f"{where}, position {snapshot['position']}: {guard.explain(error)}") from error
 
 
 def _audit_snapshot(
-    audit: GroupAudit, history: GroupHistory, row: StoredSnapshot, solved: list[StoredSolution], offsets_partition_counts: dict[str, int]
+    audit: GroupAudit, history: GroupHistory, offsets: GroupOffsets, row: StoredSnapshot, solved: list[StoredSolution], known: _Known
 ) -> Iterator[AuditedRow]:
     _refuse_repeats(row, solved)
     snapshot = unpack_snapshot_row(row)
@@ -109,7 +174,8 @@ def _audit_snapshot(
     if row["position"] < row["first_position"]:
         return
     stored: Mapping[str, Any] = row
-    count = offsets_partition_counts.get(row["cluster_id"])
+    moment = offsets.moment(row["observed_us"], row["is_complete"], known.max_look_delay_s)
+    count = known.offsets_partition_counts.get(row["cluster_id"])
     common = {
         **_generation_of(row),
         "coordinator_partition": row["offsets_partition"] if count is None else coordinator_partition(row["group_id"], count),
@@ -117,7 +183,7 @@ def _audit_snapshot(
     }
     for finding in _finding_rows(row, find(facts, RULES)):
         yield {"finding": finding}
-    for solution, figures in zip(solved, audits, strict=True):
+    for solution, figures, held in zip(solved, audits, (one.assignment for one in generation.solutions), strict=True):
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
         columns = _audit_columns(solution, figures)
         if solution["basis"] != COUNTERFACTUAL and not snapshot.is_conversion:  # else the coordinator wrote it
@@ -126,14 +192,28 @@ def _audit_snapshot(
             columns |= {name: stored[name] for name in TARGET_COLUMNS} | _verdict_columns(solution, figures, generation, audits)
             columns["reconciled_ms"] = _milliseconds_between(stored["epoch_at"], stored["reconciled_at"])
             if figures.triggers is not None:
-                known = before if solution["has_predecessor"] else None
-                columns["causes"] = [cause._asdict() for cause in recorded_causes(known, generation.evidence, figures.triggers)]
+                evidence = before if solution["has_predecessor"] else None
+                columns["causes"] = [cause._asdict() for cause in recorded_causes(evidence, generation.evidence, figures.triggers)]
             if columns.get("generation_gap") is not None:
                 columns["batched_epoch_count"] = row["known_batched_epoch_count"]
+            weighed = weigh([] if held is None else held_topics(held), moment, len(snapshot.members))
+            columns |= weighed.weights._asdict()
+            yield from _rated_rows(row, weighed, figures.is_settled, columns.get("rack_match_ratio"), len(snapshot.members))
         yield {"audit": {**key, **columns}}
         if is_fact_of_its_own(solution["basis"], solution["conformance"]) and figures.difference is not None:
             for movement in figures.difference.movements:
-                yield {"movement": {**key, **movement._asdict()}}
+                resumed = moment.resume(movement.topic, movement.partition, movement.member_id)
+                yield {"movement": {**key, **movement._asdict(), **resumed._asdict()}}
+
+
+def _rated_rows(
+    row: Mapping[str, Any], weighed: Weighed, is_settled: bool | None, rack_match_ratio: float | None, member_count: int
+) -> Iterator[AuditedRow]:
+    """Yield the rates of a generation's partitions, if the rules on loads look at it."""
+    if is_judged(weighed.weights, member_count, is_settled, rack_match_ratio):
+        key = {name: row[name] for name in GENERATION_KEY}
+        for columns in rated(weighed, crosses_racks(rack_match_ratio)):
+            yield {"rated": cast(RatedRow, {**key, **columns})}
 
 
 def _milliseconds_between(start: datetime | None, end: datetime | None) -> int | None:

@@ -50,6 +50,8 @@ ROWS = {
     "SOLVED_ROWS": computed_row_types.SolvedRow,
     "LOGGED_ROWS": row_types.LoggedRow,
     "AUDITED_ROWS": computed_row_types.AuditedRow,
+    "RATED_ROWS": computed_row_types.RatedRow,
+    "RESUMED_ROWS": computed_row_types.ResumedRow,
     "EXPLAINED_ROWS": computed_row_types.ExplainedRow,
     "PLAYED_ROWS": computed_row_types.PlayedRow,
     "FOUND_ROWS": computed_row_types.FoundRow,

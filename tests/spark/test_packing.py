@@ -14,7 +14,7 @@ from assignors.audit.audit import GroupAudit
 from assignors.replay.replay import Replay
 from assignors.replay.steps import Snapshot, Step
 from assignors.replay.topic_metadata import ClusterLooks, TopicRun
-from jobs.audit.run import history_rows
+from jobs.audit.run import generation_rows
 from jobs.workers.holdings_column import TornHoldingsError, pack_holdings
 from jobs.workers.packing import (
     SNAPSHOT_FIELDS,
@@ -166,7 +166,7 @@ def test_group_by_topic_keeps_both_orders() -> None:
 
 def test_the_history_has_the_columns_that_the_audit_reads(spark: SparkSession) -> None:
     tables = SimpleNamespace(read=lambda name: frame(spark, TABLES[name].schema, []))
-    columns = history_rows(tables, None).columns
+    columns = generation_rows(tables, None, frame(spark, TABLES["subscription_snapshots"].schema, [])).columns
     assert {*get_type_hints(StoredSnapshot), *get_type_hints(StoredSolution)} - set(columns) == set()
 
 

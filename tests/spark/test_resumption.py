@@ -13,18 +13,21 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.audit import resume_offsets as resumption
+from jobs.audit.late_offsets import resumed_rows
 from jobs.audit.new_commits import NewCommits, _late_commits, _late_looks, affected_rows, complete_groups
 from jobs.audit.resume_offsets import RESUME_COLUMNS
-from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from jobs.storage.scratch import StagedKeys
+from jobs.workers.guard import WorkerLimits
+from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.builders.captures import LOOKS, RECORDED
-from tests.builders.frames import frame, moment, unstaged
+from tests.builders.frames import frame, moment
 from tests.builders.tables import rows
 from tests.oracles import resume_oracle
 
 Row = dict[str, Any]
 GROUP = {"cluster_id": "c", "group_id": "g"}
 PARTITION = {**GROUP, "topic": "t", "partition": 0}
+LIMITS = WorkerLimits(memory_mb=4_096, idle_timeout_s=60)
 
 
 def movement(at: int, **changes: Any) -> Row:
@@ -55,16 +58,17 @@ def resumed(
     asked = frame(spark, MOVEMENTS.schema, movements)
     names = sorted({row["group_id"] for row in movements})
     groups = [{**GROUP, "group_id": name, "offsets_partition": 4 if is_complete(name) else 5} for name in names]
-    answered = resumption.resolve_resume_offsets(
-        resumption.moments_of(asked),
+    found = resumed_rows(
+        StagedKeys(frame(spark, GENERATION_AUDITS.schema, []), 0),
+        StagedKeys(asked, len(movements)),
+        frame(spark, ASSIGNMENTS.schema, []),
         frame(spark, OFFSET_SNAPSHOTS.schema, commits),
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
         complete_groups(frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, groups), {"c 4": 1, "x 5": 2}),
-        unstaged,
         max_look_delay_s,
+        LIMITS,
     )
-    found = resumption.with_resumption(asked, answered)
-    return [row.asDict() for row in found.collect()]
+    return [row.asDict() for row in found.select("movement.*").collect()]
 
 
 CASES = {

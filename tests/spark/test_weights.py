@@ -8,17 +8,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from jobs.audit import resume_offsets as resumption
-from jobs.audit.load_findings import crossing_rates, judged_generations, load_facts
-from jobs.audit.load_imbalance import CARRIED, held_partitions, with_weights
-from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, GENERATION_TOPICS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
-from tests.builders.frames import frame, moment, unstaged
+from jobs.audit.late_offsets import resumed_rows
+from jobs.audit.load_findings import crossing_rates, judged_generations, load_facts, partition_rates
+from jobs.audit.load_imbalance import WEIGHTS, Weights, is_judged
+from jobs.storage.scratch import StagedKeys
+from jobs.workers.guard import WorkerLimits
+from schemas.staging import RATED_ROWS
+from schemas.tables import (
+    ASSIGNMENTS,
+    GENERATION_AUDITS,
+    GENERATION_TOPICS,
+    MOVEMENTS,
+    OFFSET_SNAPSHOTS,
+    SUBSCRIPTION_SNAPSHOTS,
+    TOPIC_SNAPSHOTS,
+)
+from tests.builders.frames import frame, moment
 from tests.builders.tables import rows
 from tests.oracles import resume_oracle
 
 Row = dict[str, Any]
+RATIOS = WEIGHTS[:2]
+LIMITS = WorkerLimits(memory_mb=4_096, idle_timeout_s=60)
 SNAPSHOT = {"cluster_id": "c", "group_id": "g", "generation": 1, "position": 10, "observed_at": moment(10), "basis": "observed"}
 
 
@@ -42,30 +55,36 @@ Case = tuple[list[Row], list[Row], list[Row], tuple]
 
 
 def weighed(spark: SparkSession, cases: dict[str, Case]) -> dict[str, tuple]:
-    """Return both ratios of the one observed generation of each case, a group of its own; the rows of other bases have none."""
-    bases = ["observed", "recomputed", "counterfactual"]
-    audits = [{**SNAPSHOT, "group_id": name, "basis": basis, "member_count": 2} for name in cases for basis in bases]
+    """Return both ratios of the one observed generation of each case, a group of its own."""
+    audits = [{**SNAPSHOT, "group_id": name, "member_count": 2} for name in cases]
     assignments, of_commits, looks = [], [], []
     for name, (of_members, of_partitions, of_topic, _) in cases.items():
         for row in of_members:
             assignments.append({**row, "group_id": name, "partitions": [{**entry, "topic": name} for entry in row["partitions"]]})
         of_commits += [{**row, "group_id": name, "topic": name} for row in of_partitions]
         looks += [{**row, "topic": name} for row in of_topic]
-    audited = frame(spark, GENERATION_AUDITS.schema, audits)
-    held = held_partitions(frame(spark, ASSIGNMENTS.schema, assignments), audited)
-    answered = resumption.resolve_resume_offsets(
-        held,
-        frame(spark, OFFSET_SNAPSHOTS.schema, of_commits),
+    found = resumed(spark, audits, assignments, of_commits, looks)
+    assert len(found) == len(audits)
+    return {row["group_id"]: tuple(row[name] for name in RATIOS) for row in found}
+
+
+def resumed(spark: SparkSession, audits: list[Row], assignments: list[Row], commits: list[Row], looks: list[Row]) -> list[Row]:
+    """Return audits weighed again."""
+    rows = resumed_frame(spark, audits, assignments, commits, looks)
+    return [row.asDict() for row in rows.where("audit IS NOT NULL").select("audit.*").collect()]
+
+
+def resumed_frame(spark: SparkSession, audits: list[Row], assignments: list[Row], commits: list[Row], looks: list[Row]) -> DataFrame:
+    return resumed_rows(
+        StagedKeys(frame(spark, GENERATION_AUDITS.schema, audits), len(audits)),
+        StagedKeys(frame(spark, MOVEMENTS.schema, []), 0),
+        frame(spark, ASSIGNMENTS.schema, assignments),
+        frame(spark, OFFSET_SNAPSHOTS.schema, commits),
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
         frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, []),
-        unstaged,
+        None,
+        LIMITS,
     )
-    found = {
-        (row["group_id"], row["basis"]): tuple(row[name] for name in CARRIED.values()) for row in with_weights(audited, answered).collect()
-    }
-    assert len(found) == len(audits)
-    assert {ratios for (_, basis), ratios in found.items() if basis != "observed"} == {(None, None)}
-    return {name: found[name, "observed"] for name in cases}
 
 
 CASES = {
@@ -122,28 +141,62 @@ def audited_as(group_id: str, **changes: Any) -> Row:
     }
 
 
-def test_loads_of_uneven_generations_name_the_busiest_member_and_partition(spark: SparkSession) -> None:
-    """The member with the most records is not the one with the busiest partition. Its two partitions bring 50 and 30 a second."""
-    audits = [
-        audited_as("uneven"),
-        audited_as("of two equal ones"),
-        audited_as("even enough", throughput_imbalance_ratio=1.4),
-        audited_as("not settled", is_settled=False),
-        audited_as("alone", member_count=1),
-        audited_as("a rate is missing"),
-        audited_as("another basis", basis="recomputed"),
-    ]
-    by_group = {row["group_id"]: [("a", 0, 50), ("a", 1, 30), ("b", 2, 60)] for row in audits}
-    by_group |= {"of two equal ones": [("a", 0, 30), ("b", 1, 30)], "a rate is missing": [("a", 0, 50), ("a", 1, None), ("b", 2, 10)]}
-    rates = [
-        ("c", name, 10, member_id, "t", partition, rate and rate * 10**6)
-        for name, held in by_group.items()
+@pytest.mark.parametrize(
+    ("expected", "ratio", "member_count", "is_settled", "rack_match_ratio"),
+    [
+        pytest.param(True, 1.5, 2, True, None, id="uneven"),
+        pytest.param(False, 1.4, 2, True, None, id="even enough"),
+        pytest.param(False, 1.5, 2, False, None, id="not settled"),
+        pytest.param(False, 1.5, 2, None, None, id="not known to be settled"),
+        pytest.param(False, 1.5, 1, True, None, id="alone"),
+        pytest.param(False, None, 2, True, 0.5, id="no rate is known"),
+        pytest.param(True, 1.0, 1, True, 0.5, id="a partition crosses racks"),
+        pytest.param(False, 1.0, 2, True, 1.0, id="none crosses racks"),
+    ],
+)
+def test_rules_on_loads_look_at_generations_that_are_uneven_or_cross_racks(
+    expected: bool, ratio: float | None, member_count: int, is_settled: bool | None, rack_match_ratio: float | None
+) -> None:
+    assert is_judged(Weights(9.0, ratio, 0), member_count, is_settled, rack_match_ratio) is expected
+
+
+def test_only_generations_that_the_rules_look_at_hand_on_their_rates(spark: SparkSession) -> None:
+    """Both members of "uneven" have a partition, and only one gets records."""
+    audits = [audited_as("uneven"), audited_as("not settled", is_settled=False)]
+    held = [given(name, number, group_id=audit["group_id"]) for audit in audits for number, name in enumerate("ab")]
+    rows = resumed_frame(spark, audits, held, [], [look(5, 0, 0), look(15, 90, 0)]).where("rated IS NOT NULL").select("rated.*")
+    found = [(row["group_id"], row["member_id"], row["partition"], row["rate"]) for row in partition_rates(rows).collect()]
+    assert sorted(found) == [("uneven", "a", 0, 9_000_000_000), ("uneven", "b", 1, 0)]
+
+
+def rated_rows(rates: dict[str, list[tuple[str, int, int | None]]]) -> list[Row]:
+    """Return rates by group as rows of ``RATED_ROWS``: member, partition, and how many records a second come into it."""
+    return [
+        {
+            "cluster_id": "c",
+            "group_id": name,
+            "position": 10,
+            "member_id": member_id,
+            "topic": "t",
+            "partitions": [partition],
+            "rates": [rate and rate * 10**6],
+        }
+        for name, held in rates.items()
         for member_id, partition, rate in held
     ]
-    schema = "cluster_id string, group_id string, position bigint, member_id string, topic string, partition int, rate bigint"
-    uneven = judged_generations(frame(spark, GENERATION_AUDITS.schema, audits))
-    facts = {row["group_id"]: row.asDict() for row in load_facts(uneven, spark.createDataFrame(rates, schema)).collect()}
-    assert facts.keys() == {"uneven", "of two equal ones"}
+
+
+def test_loads_of_uneven_generations_name_the_busiest_member_and_partition(spark: SparkSession) -> None:
+    """The member with the most records is not the one with the busiest partition. Its two partitions bring 50 and 30 a second."""
+    names = ["uneven", "of two equal ones", "a rate is missing"]
+    audits = [audited_as(name, basis=basis) for name in (*names, "even enough") for basis in ("observed", "recomputed")]
+    by_group = {name: [("a", 0, 50), ("a", 1, 30), ("b", 2, 60)] for name in names}
+    by_group |= {"of two equal ones": [("a", 0, 30), ("b", 1, 30)], "a rate is missing": [("a", 0, 50), ("a", 1, None), ("b", 2, 10)]}
+    rated = frame(spark, RATED_ROWS, rated_rows(by_group))
+    uneven = judged_generations(frame(spark, GENERATION_AUDITS.schema, audits), rated)
+    found = [row.asDict() for row in load_facts(uneven, partition_rates(rated)).collect()]
+    facts = {row["group_id"]: row for row in found}
+    assert sorted(row["group_id"] for row in found) == ["of two equal ones", "uneven"]
     expected = {
         "member_id": "a",
         "member_rate": 80.0,
@@ -171,23 +224,18 @@ def test_records_cross_racks_where_no_replica_is_in_the_rack_of_the_reader(spark
         spark, GENERATION_TOPICS.schema, [{"cluster_id": "c", "topics_hash": "h", "topics": [{"topic": "t", "partition_racks": racks}]}]
     )
     held = [("a", 0, 1), ("a", 1, 2), ("a", 2, 4), ("a", 3, 8), ("b", 4, 16), ("c", 1, 32), ("a", 5, 64)]
-    rates = [("c", name, 10, member_id, "t", partition, rate * 10**6) for name in ("g", "near") for member_id, partition, rate in held]
-    schema = "cluster_id string, group_id string, position bigint, member_id string, topic string, partition int, rate bigint"
-    judged, rated = judged_generations(frame(spark, GENERATION_AUDITS.schema, audits)), spark.createDataFrame(rates, schema)
-    crossing = crossing_rates(judged, rated, snapshots, topics)
+    rated = frame(spark, RATED_ROWS, rated_rows({"g": held, "near": held}))
+    judged, rates = judged_generations(frame(spark, GENERATION_AUDITS.schema, audits), rated), partition_rates(rated)
+    crossing = crossing_rates(judged, rates, snapshots, topics)
     assert [(row["group_id"], int(row["crossing_rate"]), row["crossing_count"]) for row in crossing.collect()] == [("g", 6_000_000, 2)]
-    facts = {row["group_id"]: (row["crossing_rate"], row["crossing_count"]) for row in load_facts(judged, rated, crossing).collect()}
+    facts = {row["group_id"]: (row["crossing_rate"], row["crossing_count"]) for row in load_facts(judged, rates, crossing).collect()}
     assert facts == {"g": (6.0, 2), "near": (None, None)}
 
 
 @pytest.mark.parametrize(("committed_at", "expected"), [(4, 10), (12, 12)])
 def test_a_generation_is_weighed_until_its_last_commit_where_clocks_differ(spark: SparkSession, committed_at: int, expected: int) -> None:
-    audited = frame(spark, GENERATION_AUDITS.schema, [{**SNAPSHOT, "basis": "observed", "member_count": 1}])
-    held = held_partitions(frame(spark, ASSIGNMENTS.schema, [given("a", 0, 1)]), audited)
     made = [{**commits(p0=90)[0], "committed_at": moment(committed_at)}, commits(p1=3)[0]]
-    of_commits, none = frame(spark, OFFSET_SNAPSHOTS.schema, made), frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, [])
-    answered = resumption.resolve_resume_offsets(held, of_commits, frame(spark, TOPIC_SNAPSHOTS.schema, []), none, unstaged)
-    (row,) = with_weights(audited, answered).collect()
+    (row,) = resumed(spark, [{**SNAPSHOT, "member_count": 1}], [given("a", 0, 1)], made, [])
     assert row["weighed_until"].timestamp() == moment(expected).timestamp()
 
 
@@ -215,7 +263,7 @@ def test_every_generation_of_the_capture_is_weighed_as_the_oracle_says(recorded_
             held_in[row["group_id"], row["position"]].append(row)
     different, known = [], Counter()
     for audit in rows(recorded_warehouse, "generation_audits"):
-        shares: dict[str, Counter[str]] = {name: Counter() for name in CARRIED.values()}
+        shares: dict[str, Counter[str]] = {name: Counter() for name in RATIOS}
         latest = audit["observed_at"]
         for row in held_in[audit["group_id"], audit["position"]] if audit["basis"] == "observed" else ():
             for topic, number in ((entry["topic"], number) for entry in row["partitions"] for number in entry["partitions"]):
@@ -223,8 +271,8 @@ def test_every_generation_of_the_capture_is_weighed_as_the_oracle_says(recorded_
                 resumed = resume_oracle.resume(asked, commits_of[row["group_id"], topic, number], looks_of[topic])
                 lag, committed_at = resumed[4:6]
                 latest = latest if committed_at is None else max(latest, committed_at)
-                shares[CARRIED["lag"]][row["member_id"]] += lag or 0
-                shares[CARRIED["rate"]][row["member_id"]] += rates((topic, number), row["observed_at"], looks_of[topic]) or 0
+                shares[RATIOS[0]][row["member_id"]] += lag or 0
+                shares[RATIOS[1]][row["member_id"]] += rates((topic, number), row["observed_at"], looks_of[topic]) or 0
         for name, of_members in shares.items():
             total = sum(of_members.values())
             wanted = float(Fraction(max(of_members.values()) * audit["member_count"], total)) if total else None
@@ -233,4 +281,4 @@ def test_every_generation_of_the_capture_is_weighed_as_the_oracle_says(recorded_
                 different.append((audit["group_id"], audit["position"], name, wanted, audit[name]))
         assert audit["weighed_until"] == (latest if audit["basis"] == "observed" else None)
     assert different == []
-    assert all(known[name, True] for name in CARRIED.values())
+    assert all(known[name, True] for name in RATIOS)

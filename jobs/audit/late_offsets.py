@@ -1,0 +1,170 @@
+"""Rows of earlier runs that newly landed commits or topic metadata change: the resume columns of movements, and the weights of audits.
+
+A late commit or metadata snapshot changes what was known at a generation. The rows that it may change are found by their keys and times.
+One pass of workers computes all of them again; see ``resume_offsets`` and ``load_imbalance``.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial, reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jobs.audit import load_findings
+from jobs.audit import udfs as audit_udfs
+from jobs.audit.load_imbalance import AUDIT_KEY
+from jobs.audit.new_commits import CLOCKS_DIFFER, NewCommits, affected_rows, earlier_rows
+from jobs.audit.offset_rows import commit_rows, in_log_order, look_rows, sorted_by_log
+from jobs.context import RunContext
+from jobs.storage.scratch import StagedKeys
+from jobs.workers.guard import WorkerLimits
+from jobs.workers.packing import spread_groups
+from schemas.keys import GENERATION_KEY, GROUP_KEY
+from schemas.staging import RESUMED_ROWS
+from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, MOVEMENTS
+from schemas.vocabulary import Basis, ResumeOutcome
+
+logger = logging.getLogger(__name__)
+
+
+def _observed(rows: DataFrame) -> DataFrame:
+    return rows.where(F.col("basis") == str(Basis.OBSERVED))
+
+
+def _concerned_movements(context: RunContext, news: NewCommits) -> DataFrame:
+    """Return the movements that new offset commits or topic metadata may change."""
+    moment = F.greatest("observed_at", "committed_at")
+    affected = affected_rows(news.rows_to_ask(context, MOVEMENTS.name), news, moment, moment)
+    if news.newly_complete is None:
+        return affected
+    unknown = earlier_rows(context, MOVEMENTS.name).where(F.col("resume_outcome") == str(ResumeOutcome.UNKNOWN))
+    of_groups = unknown.join(news.newly_complete, list(GROUP_KEY), "left_semi")
+    return affected.unionByName(of_groups).dropDuplicates(list(MOVEMENTS.key))
+
+
+def _to_weigh(audits: DataFrame, news: NewCommits) -> DataFrame:
+    """Return the audits that new offset commits or topic metadata may affect, by group and time alone.
+
+    Args:
+        audits: with ``until``, the latest time from which on a metadata snapshot gives the end of the log of a partition.
+    """
+    is_concerned = F.lit(False)
+    rows = audits
+    if news.late_commits is not None:
+        groups = news.late_commits.select(*GROUP_KEY).distinct().withColumn("has_commits", F.lit(True))
+        rows, is_concerned = rows.join(groups, list(GROUP_KEY), "left"), F.coalesce("has_commits", F.lit(False))
+    if news.late_looks is not None:
+        before = F.when(F.count_if(F.col("look_before").isNull()) == 0, F.min("look_before")).alias("look_before")
+        spans = news.late_looks.groupBy("cluster_id").agg(before, F.lit(True).alias("has_looks"))
+        rows = rows.join(F.broadcast(spans), "cluster_id", "left")
+        is_concerned |= F.coalesce(F.col("has_looks") & F.coalesce(F.col("until") > F.col("look_before"), F.lit(True)), F.lit(False))
+    return rows.where(is_concerned).select(*audits.columns)
+
+
+def _concerned_audits(context: RunContext, news: NewCommits, rewritten: DataFrame | None) -> DataFrame:
+    """Return the observed audits whose partitions new offset commits or topic metadata may affect."""
+    until = F.coalesce("weighed_until", F.col("observed_at") + F.lit(CLOCKS_DIFFER))
+    stored = _to_weigh(_observed(news.rows_to_ask(context, GENERATION_AUDITS.name, rewritten)).withColumn("until", until), news)
+    # By topic, not by partition: the partitions of all generations are too many.
+    given = _observed(context.warehouse.read(ASSIGNMENTS.name))
+    topics = given.select(*GENERATION_KEY, "observed_at", "member_id", F.explode("partitions.topic").alias("topic"))
+    held = topics.join(stored.select(*GENERATION_KEY, "until"), list(GENERATION_KEY))
+    generations = affected_rows(held, news, F.col("until"), F.col("observed_at")).select(*GENERATION_KEY).distinct()
+    return stored.drop("until").join(generations, list(GENERATION_KEY), "left_semi")
+
+
+def _generation_rows(audits: StagedKeys, movements: StagedKeys, assignments: DataFrame, complete: DataFrame) -> DataFrame:
+    """Return audits, the assignments of their generations, and movements, as rows of generations for ``offset_rows.in_log_order``."""
+    given = _observed(assignments).join(audits.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
+    held = given.select(*GENERATION_KEY, "observed_at", "member_id", F.col("partitions").alias("held"))
+
+    def packed(rows: DataFrame, name: str, columns: list[str]) -> DataFrame:
+        return rows.select(*GENERATION_KEY, "observed_at", F.struct(*columns).alias(name))
+
+    parts = [
+        held,
+        packed(audits.rows, "audit", GENERATION_AUDITS.schema.names),
+        packed(movements.rows, "movement", MOVEMENTS.schema.names),
+    ]
+    rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts)
+    known = complete.select(*GROUP_KEY, F.lit(True).alias("known"))
+    columns = {
+        "row_order": F.lit(0),
+        "observed_us": F.unix_micros("observed_at"),
+        "is_complete": F.coalesce("known", F.lit(False)),
+    }
+    return rows.join(known, list(GROUP_KEY), "left").withColumns(columns).drop("known")
+
+
+def _topics(generations: DataFrame) -> DataFrame:
+    """Return the topics of ``_generation_rows`` by group, with ``from_time``, the earliest time at which one is asked for."""
+    names = F.coalesce(F.col("held")["topic"], F.array(F.col("movement")["topic"]))
+    topics = generations.where("audit IS NULL").select(*GROUP_KEY, "observed_at", F.explode(names).alias("topic"))
+    return topics.groupBy(*GROUP_KEY, "topic").agg(F.min("observed_at").alias("from_time"))
+
+
+def resumed_rows(
+    audits: StagedKeys,
+    movements: StagedKeys,
+    assignments: DataFrame,
+    commits: DataFrame,
+    looks: DataFrame,
+    complete: DataFrame,
+    max_look_delay_s: float | None,
+    limits: WorkerLimits,
+) -> DataFrame:
+    """Return audits and movements, computed again from commits and topic metadata: rows of ``RESUMED_ROWS``.
+
+    Args:
+        audits: rows of ``generation_audits``, of observed generations.
+        movements: rows of ``movements``.
+        assignments: rows of ``assignments``, at least of these generations.
+        commits: rows of ``offset_snapshots``: at least all rows of these groups.
+        looks: rows of ``topic_snapshots``.
+        complete: as ``complete_groups`` returns them.
+        max_look_delay_s: lag is null if its metadata snapshot is later than a generation by more seconds; None: no limit.
+        limits: limits of a worker.
+    """
+    generations = _generation_rows(audits, movements, assignments, complete)
+    groups = reduce(DataFrame.unionByName, [keys.distinct(*GROUP_KEY) for keys in (audits, movements)])
+    rows = in_log_order(
+        generations,
+        commit_rows(commits.join(groups, list(GROUP_KEY), "left_semi")),
+        look_rows(_topics(generations), looks, is_bounded=True),
+    )
+    resume_again = partial(audit_udfs.resume_again, max_look_delay_s=max_look_delay_s, limits=limits)
+    return sorted_by_log(spread_groups(rows, audits.count + movements.count)).mapInArrow(resume_again, RESUMED_ROWS)
+
+
+def refresh(context: RunContext, news: NewCommits, rewritten: DataFrame | None = None) -> None:
+    """Update movements and audits of earlier runs that newly landed commits or topic metadata affect.
+
+    Args:
+        rewritten: keys of audits of earlier runs that this run has written again; None if there are none.
+    """
+    warehouse = context.warehouse
+    movements = warehouse.materialize_keys("concerned_movements", _concerned_movements(context, news))
+    audits = warehouse.materialize_keys("concerned_audits", _concerned_audits(context, news, rewritten))
+    if not movements.count and not audits.count:
+        return
+    assignments, max_look_delay_s = warehouse.read(ASSIGNMENTS.name), context.settings.audit.max_look_delay_s
+    rows = resumed_rows(audits, movements, assignments, news.commits, news.looks, news.complete, max_look_delay_s, context.worker_limits)
+    resumed = warehouse.materialize("resumed_again", rows)
+
+    def is_changed(name: str) -> Column:
+        return F.col("is_changed") & F.col(name).isNotNull()
+
+    def rows_of(name: str, condition: Column) -> DataFrame:
+        return resumed.where(condition).select(f"{name}.*")
+
+    if audits.count:
+        load_findings.replace(context, rows_of("audit", F.col("audit").isNotNull()), rows_of("rated", F.col("rated").isNotNull()))
+    tables = {"movement": MOVEMENTS, "audit": GENERATION_AUDITS}
+    (counts,) = resumed.agg(*[F.count_if(is_changed(name)).alias(name) for name in tables]).collect()
+    for name, spec in tables.items():
+        if counts[name]:
+            changed = rows_of(name, is_changed(name)).withColumns(context.run_columns).select(*spec.schema.names)
+            warehouse.replace(spec.name, changed, AUDIT_KEY if spec is GENERATION_AUDITS else spec.key, changed)
+            logger.info("updated %d rows of earlier runs in %s from newly landed commits or topic metadata", counts[name], spec.name)

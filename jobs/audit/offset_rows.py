@@ -1,0 +1,220 @@
+"""Commits and metadata snapshots among the rows of generations, for workers that resolve resume offsets, and back.
+
+All rows of a group come in one partition, in the order of its log. So a worker has read the commits before a generation when it comes to
+it, and keeps only the last one of each partition. The columns of generations are in one struct, which is null in the other rows: a commit
+is a small row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jobs.audit.resume_offsets import Commit, GroupOffsets, Look, TimedCommit
+from jobs.storage.hashed_keys import hashed
+from jobs.workers.batches import Batches
+from schemas.keys import GENERATION_KEY, GROUP_KEY, TOPIC_KEY
+from schemas.vocabulary import Source
+
+Row = dict[str, Any]
+
+
+class RowOrder(IntEnum):
+    """The order of the rows at one position of a group; others, of a generation, come after these."""
+
+    LOOK = -3
+    TIMED_COMMIT = -2
+    COMMIT = -1
+
+
+BEFORE_ALL = -(2**63)
+"""The position of rows that come before all generations of a group."""
+COMMIT_FIELDS = ("topic", "partition", "topic_id", "committed_offset", "committed_us", "is_uncertain", "observed_us", "place")
+LOOK_FIELDS = ("topic", "look_us", "topic_id", "partitions", "begin_offsets", "end_offsets")
+
+
+def has_no_places(source: Column) -> Column:
+    """Return whether a source numbers commits and generations separately, so that only their times can be compared."""
+    return source == str(Source.FORMATTER_JSON)
+
+
+def _made(name: str) -> Column:
+    """Return a column of commits; null in deletions."""
+    return F.when(~F.col("is_deleted"), F.col(name))
+
+
+def commit_rows(commits: DataFrame) -> DataFrame:
+    """Return offset commits as rows of their groups: ``GENERATION_KEY``, row_order, ``commit`` with ``COMMIT_FIELDS``.
+
+    In a group with commits of a source without places only times can be compared, so that all its commits come first.
+
+    Args:
+        commits: rows of ``offset_snapshots``, all of these groups.
+    """
+    by_time = commits.where(has_no_places(F.col("source"))).select(*GROUP_KEY).distinct().withColumn("by_time", F.lit(True))
+    fields = {
+        "committed_offset": _made("committed_offset"),
+        "committed_us": F.unix_micros(_made("committed_at")),
+        "observed_us": F.unix_micros("observed_at"),
+        "place": F.col("position"),
+    }
+    commit = F.struct(*[fields.get(name, F.col(name)).alias(name) for name in COMMIT_FIELDS]).alias("commit")
+    position = F.when(F.col("by_time"), F.lit(BEFORE_ALL)).otherwise(F.col("position")).alias("position")
+    order = F.when(F.col("by_time"), RowOrder.TIMED_COMMIT.value).otherwise(F.lit(RowOrder.COMMIT.value)).alias("row_order")
+    marked = commits.join(F.broadcast(by_time), list(GROUP_KEY), "left")
+    return marked.select(*GROUP_KEY, position, order, commit)
+
+
+def look_rows(topics: DataFrame, looks: DataFrame, is_bounded: bool) -> DataFrame:
+    """Return metadata snapshots as rows of the groups with their topics: ``GENERATION_KEY``, row_order, ``look`` with ``LOOK_FIELDS``.
+
+    Args:
+        topics: distinct rows of cluster_id, group_id, topic; with ``from_time`` if ``is_bounded``.
+        looks: rows of ``topic_snapshots``.
+        is_bounded: leave out the metadata snapshots that are before the last one up to the earliest ``from_time`` of the topic.
+    """
+    content = looks
+    if is_bounded:
+        first = topics.groupBy(*TOPIC_KEY).agg(F.min("from_time").alias("from_time"))
+        is_before = F.col("observed_at") <= F.col("from_time")
+        times = looks.select(*TOPIC_KEY, "observed_at").join(first, list(TOPIC_KEY))
+        since = times.groupBy(*TOPIC_KEY).agg(F.max(F.when(is_before, F.col("observed_at"))).alias("since"))
+        content = looks.join(since, list(TOPIC_KEY)).where(F.coalesce(F.col("observed_at") >= F.col("since"), F.lit(True)))
+    partitions = F.col("partitions")
+    fields = {
+        "look_us": F.unix_micros("observed_at"),
+        "partitions": partitions["partition"],
+        "begin_offsets": partitions["begin_offset"],
+        "end_offsets": partitions["end_offset"],
+    }
+    look = F.struct(*[fields.get(name, F.col(name)).alias(name) for name in LOOK_FIELDS]).alias("look")
+    place = [F.lit(BEFORE_ALL).alias("position"), F.lit(RowOrder.LOOK.value).alias("row_order")]
+    return topics.select(*GROUP_KEY, "topic").join(content.select(*TOPIC_KEY, look), list(TOPIC_KEY)).select(*GROUP_KEY, *place, "look")
+
+
+def in_log_order(generations: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return the rows of generations, commits and metadata snapshots together, not yet sorted.
+
+    Args:
+        generations: ``GENERATION_KEY``, row_order, and other columns, which become those of the struct ``generation``.
+        commits: as ``commit_rows`` returns them.
+        looks: as ``look_rows`` returns them.
+    """
+    others = [name for name in generations.columns if name not in (*GENERATION_KEY, "row_order")]
+    packed = generations.select(*GENERATION_KEY, "row_order", F.struct(*others).alias("generation"))
+    return packed.unionByName(commits, allowMissingColumns=True).unionByName(looks, allowMissingColumns=True)
+
+
+def sorted_by_log(rows: DataFrame, *others: Column) -> DataFrame:
+    """Return rows of ``in_log_order`` sorted in each partition.
+
+    Args:
+        others: further columns to sort by, of rows with the same position and row_order.
+    """
+    return rows.sortWithinPartitions(*hashed(*GROUP_KEY), "position", "row_order", *others)
+
+
+@dataclass(frozen=True)
+class CommitRun:
+    """Commits of one group that follow one another, in the order of the log.
+
+    Attributes:
+        columns: those of ``COMMIT_FIELDS``.
+        is_timed: whether only their times can be compared with those of generations.
+    """
+
+    columns: Sequence[Sequence[Any]]
+    is_timed: bool
+
+    def add_to(self, offsets: GroupOffsets) -> None:
+        """Add these commits to those of the group."""
+        topics, partitions, *values, observed, places = self.columns
+        keys, commits = zip(topics, partitions, strict=True), map(Commit, *values)
+        if self.is_timed:
+            offsets.add_timed(map(TimedCommit, observed, places, keys, commits))
+        else:
+            offsets.add_commits(zip(keys, commits, strict=True))
+
+
+@dataclass(frozen=True)
+class SeenTopic:
+    """One metadata snapshot of a topic that a group has.
+
+    Attributes:
+        row: the columns of ``LOOK_FIELDS``.
+    """
+
+    row: Row
+
+    def add_to(self, offsets: GroupOffsets) -> None:
+        """Add it to the metadata snapshots of the group."""
+        topic, *values = (self.row[name] for name in LOOK_FIELDS)
+        offsets.add_look(topic, Look(*values))
+
+
+Item = Row | CommitRun | SeenTopic
+
+
+def read_groups(batches: Batches) -> Iterator[tuple[tuple[str, str], Iterator[Item]]]:
+    """Yield each group of sorted rows, with its items: a dictionary for each row of a generation, commits in runs."""
+    keyed = groupby(_keyed_items(batches), key=itemgetter(0))
+    for key, items in keyed:
+        yield key, map(itemgetter(1), items)
+
+
+def _keyed_items(batches: Batches) -> Iterator[tuple[tuple[str, str], Item]]:
+    for batch in batches:
+        keys = list(zip(*(batch.column(name).to_pylist() for name in GROUP_KEY), strict=True))
+        positions, orders = (batch.column(name).to_pylist() for name in ("position", "row_order"))
+        generations = iter(_rows(batch, "generation"))
+        looks = iter(_rows(batch, "look"))
+        commits = [column.to_pylist() for column in _columns(batch, "commit")]
+        at = 0
+        for (key, order), run in groupby(zip(keys, orders, strict=True)):
+            count = sum(1 for _ in run)
+            if order == RowOrder.LOOK:
+                yield from ((key, SeenTopic(next(looks))) for _ in range(count))
+            elif order < 0:
+                yield key, CommitRun([column[at : at + count] for column in commits], order == RowOrder.TIMED_COMMIT)
+            else:
+                for place in range(at, at + count):
+                    named = {"cluster_id": key[0], "group_id": key[1], "position": positions[place], "row_order": order}
+                    yield key, next(generations) | named
+            at += count
+
+
+def _rows(batch: pa.RecordBatch, name: str) -> list[Row]:
+    """Return the structs of a column that are not null."""
+    rows: list[Row] = batch.column(name).drop_null().to_pylist()
+    return rows
+
+
+def _columns(batch: pa.RecordBatch, name: str) -> list[pa.Array]:
+    columns: list[pa.Array] = batch.column(name).flatten()
+    return columns
+
+
+def read_generations(items: Iterable[Item], offsets: GroupOffsets) -> Iterator[list[Row]]:
+    """Yield the rows at each position of a group; ``offsets`` has then the commits before it, and the metadata snapshots."""
+    rows: list[Row] = []
+    for item in items:
+        if isinstance(item, dict):
+            if rows and rows[0]["position"] != item["position"]:
+                yield rows
+                rows = []
+            rows.append(item)
+        else:
+            if rows:
+                yield rows
+                rows = []
+            item.add_to(offsets)
+    if rows:
+        yield rows
