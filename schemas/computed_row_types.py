@@ -197,6 +197,20 @@ class PlacedGroup(TypedDict):
     offsets_partition: int
 
 
+class CommitSignsRow(TypedDict):
+    """A row of ``COMMIT_SIGNS``."""
+
+    cluster_id: str
+    group_id: str
+    position: int
+    unsubscribed: list[dict[str, Any]] | None
+    waiting: list[dict[str, Any]] | None
+    waited_ms: int | None
+    expiring: list[dict[str, Any]] | None
+    expiring_if_deleted: list[dict[str, Any]] | None
+    asks_for_deletion: bool
+
+
 class CommitFactsRow(GenerationRow):
     """A row of ``COMMIT_FACTS``; its structs have the fields of classes of ``jobs.findings.commits``."""
 

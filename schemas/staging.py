@@ -249,6 +249,39 @@ PLACED_GROUPS = StructType([StructField("cluster_id", STRING), StructField("grou
 FOUND_ROWS = _audited(FINDINGS)
 """One row per finding."""
 
+_EXPIRING = _structs(topic=STRING, partition_count=INT, expires_at_ms=BIGINT)
+COMMIT_SIGNS = StructType(
+    [
+        StructField("cluster_id", STRING),
+        StructField("group_id", STRING),
+        StructField("position", BIGINT),
+        StructField("unsubscribed", _structs(topic=STRING, is_recent=BOOLEAN)),
+        StructField(
+            "waiting",
+            _structs(
+                member_id=STRING,
+                topic=STRING,
+                partition=INT,
+                committed_offset=BIGINT,
+                is_stopped=BOOLEAN,
+                since_us=BIGINT,
+                until_us=BIGINT,
+                silent_ms=BIGINT,
+            ),
+        ),
+        StructField("waited_ms", BIGINT),
+        StructField("expiring", _EXPIRING),
+        StructField("expiring_if_deleted", _EXPIRING),
+        StructField("asks_for_deletion", BOOLEAN),
+    ]
+)
+"""One row per group whose last commits show something, see ``jobs.audit.commit_signs``.
+
+``waiting``: partitions of members that never committed for them, or have stopped; it is a finding if records came in between the two times.
+``waited_ms``: how long an overdue target has been open. ``expiring_if_deleted``: the same as ``expiring`` if the group was deleted after
+its newest generation, which only its records can show; ``asks_for_deletion``: whether it may have been.
+"""
+
 COMMIT_FACTS = StructType(
     [
         StructField("cluster_id", STRING),
@@ -272,7 +305,7 @@ COMMIT_FACTS = StructType(
             ),
         ),
         StructField("clients", _structs(member_id=STRING, client_id=STRING)),
-        StructField("expiring", _structs(topic=STRING, partition_count=INT, expires_at_ms=BIGINT)),
+        StructField("expiring", _EXPIRING),
         StructField("retention_hours", INT),
         StructField(
             "coordinator",

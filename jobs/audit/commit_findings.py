@@ -13,19 +13,21 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.audit import udfs as audit_udfs
-from jobs.audit.expiring_commits import expiring_commits
+from jobs.audit.commit_signs import KnownMoments, log_of, read_signs, sign_rows
+from jobs.audit.expiring_commits import deleted_groups, expiring_commits
 from jobs.audit.found_rows import found_in
-from jobs.audit.open_targets import is_open, longest_timeout_ms, open_targets, overdue_targets
-from jobs.audit.stalled_members import known_until, quiet_groups, stalled_members, stopped_partitions
+from jobs.audit.open_targets import is_open, longest_timeout_ms, open_targets
+from jobs.audit.stalled_members import silent_members, stalled_members, waiting_partitions
 from jobs.context import RunContext
 from jobs.findings import COMMIT_RULES
-from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE, LEAST_GROWTH_MS
+from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE
 from jobs.storage.changed_findings import replace_findings
-from jobs.storage.current_lag import newest_moments, newest_positions
+from jobs.storage.current_lag import newest_positions
 from jobs.storage.scratch import StagedKeys
+from jobs.workers.guard import WorkerLimits
 from schemas.config import DEFAULT_RETENTION_HOURS
-from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY, TOPIC_KEY
-from schemas.staging import COMMIT_FACTS
+from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY
+from schemas.staging import COMMIT_FACTS, COMMIT_SIGNS
 from schemas.tables import (
     ASSIGNMENTS,
     FINDINGS,
@@ -40,13 +42,8 @@ from schemas.wire.keys import OFFSETS_TOPIC
 
 Stage = Callable[[str, DataFrame], DataFrame]
 """``Warehouse.materialize_together``, or a function like it."""
-SOURCE_KEY = ("cluster_id", "source")
 BUSY_WINDOW_S, LEAST_WINDOW_S = 3_600, 60
 """Offset records are counted over the last hour. Their rate is over the time in which there are records, at least a minute."""
-GROWTH_WINDOW_HOURS = 24
-"""How far back metadata snapshots are compared: one day before the last record, even if the generation is a year old."""
-MOST_RECORDS = 2**63 - 1
-"""The largest count of records that a column can hold. A capture may have offsets that no log reaches."""
 
 
 def newest_generations(newest: DataFrame, snapshots: DataFrame) -> DataFrame:
@@ -86,99 +83,6 @@ def last_commits(commits: DataFrame) -> DataFrame:
     made = F.when(~F.col("is_deleted"), F.col("observed_at"))
     of_all = (F.min(made).alias("first_commit_at"), F.count(made).alias("commit_count"), F.max("observed_at").alias("observed_at"))
     return commits.groupBy(*PARTITION_KEY).agg(*last, *of_all)
-
-
-def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
-    """Return the topics for which a group has commits that are not deleted, and to which no member subscribes.
-
-    Rows: (cluster_id, group_id); ``unsubscribed`` has topic and is_recent, by name. Groups without members, or without subscriptions in
-    their source, are left out.
-
-    Args:
-        last: as ``last_commits`` returns them.
-    """
-    subscribed = generations.where("member_count > 0 AND has_subscriptions").select(*GROUP_KEY, "observed_at", "subscribed")
-    live = last.where("NOT is_deleted").groupBy(*GROUP_KEY, "topic").agg(F.max("commit_at").alias("commit_at"))
-    stray = live.join(subscribed, list(GROUP_KEY)).where(~F.array_contains("subscribed", F.col("topic")))
-    topic = F.struct("topic", (F.col("commit_at") > F.col("observed_at")).alias("is_recent"))
-    return stray.groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_list(topic)).alias("unsubscribed"))
-
-
-def uncommitted_partitions(generations: StagedKeys, assignments: DataFrame, commits: DataFrame, last: DataFrame) -> DataFrame:
-    """Return the partitions of members for whose partitions the group never committed an offset.
-
-    Rows: ``PARTITION_KEY``, member_id; since and until, the time in which records must have come in. Only the time up to the last commit of
-    the group's source counts, because metadata snapshots may continue after the records end.
-    """
-    until = F.max("observed_at") - F.expr(f"INTERVAL {LEAST_GROWTH_MS} MILLISECONDS")
-    with_commits = commits.groupBy(*SOURCE_KEY).agg(until.alias("until"))
-    asked = generations.select(*GENERATION_KEY, "source", "observed_at", "member_count").where("member_count > 0")
-    given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).select(*GENERATION_KEY, "member_id", "partitions")
-    recent = given.join(asked, list(GENERATION_KEY)).join(F.broadcast(with_commits), list(SOURCE_KEY)).where("observed_at < until")
-    since = F.greatest("observed_at", F.expr(f"until - INTERVAL {GROWTH_WINDOW_HOURS} HOURS")).alias("since")
-    held = _possibly_silent(recent.select(*GROUP_KEY, "member_id", since, "until", F.inline("partitions")), last)
-    held = held.withColumn("partition", F.explode("partitions")).drop("partitions")
-    committed = last.select(*PARTITION_KEY, F.lit(True).alias("is_committed"))
-    of_member = Window.partitionBy(*GROUP_KEY, "member_id")
-    marked = held.join(committed, list(PARTITION_KEY), "left")
-    silent = marked.withColumn("commits", F.max("is_committed").over(of_member)).where("commits IS NULL")
-    return silent.select(*PARTITION_KEY, "member_id", "since", "until")
-
-
-def silent_members(grown: DataFrame) -> DataFrame:
-    """Return the members for whose partitions the group never committed an offset, although records arrived long enough ago.
-
-    Rows: (cluster_id, group_id); ``silent`` has member_id, partition_count and record_count, by member id.
-
-    Args:
-        grown: as ``uncommitted_partitions`` returns them, with record_count, the records that came in from ``since`` to ``until``.
-    """
-    record_count = F.least(F.sum("record_count"), F.lit(MOST_RECORDS).cast("decimal(38,0)")).cast("bigint")
-    by_member = grown.groupBy(*GROUP_KEY, "member_id").agg(
-        F.count(F.lit(1)).cast("int").alias("partition_count"), record_count.alias("record_count")
-    )
-    member = F.struct("member_id", "partition_count", "record_count")
-    return by_member.where("record_count > 0").groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_list(member)).alias("silent"))
-
-
-def _possibly_silent(held: DataFrame, last: DataFrame) -> DataFrame:
-    """Return held topics without those of members that have commits by counts alone, which are nearly all members.
-
-    A member's partitions of a topic, and the partitions with commits, lie between the same two numbers. If the two counts together exceed
-    the amount of numbers between, some partition is in both. Counts per topic are few; partitions are many.
-
-    Args:
-        held: cluster_id, group_id, member_id, topic, ``partitions``, and other columns, which stay.
-        last: as ``last_commits`` returns them.
-    """
-    committed = last.groupBy(*GROUP_KEY, "topic").agg(
-        F.count(F.lit(1)).alias("committed_count"), F.min("partition").alias("lowest"), F.max("partition").alias("highest")
-    )
-    span = F.greatest("highest", F.array_max("partitions")) - F.least("lowest", F.array_min("partitions")) + F.lit(1)
-    shows_commit = F.coalesce(F.col("committed_count") + F.size(F.array_distinct("partitions")) > span, F.lit(False))
-    of_member = Window.partitionBy(*GROUP_KEY, "member_id")
-    counted = held.join(committed, [*GROUP_KEY, "topic"], "left").withColumn("shows_commit", F.max(shows_commit).over(of_member))
-    return counted.where("NOT shows_commit").select(*held.columns)
-
-
-def _with_growth(held: DataFrame, looks: DataFrame) -> DataFrame:
-    """Return held partitions with ``record_count``, from the first metadata snapshot since ``since`` to the last one up to ``until``.
-
-    The count is 0 if there are no two metadata snapshots, or if they have different topics of the name, or a shorter log. It is a decimal,
-    because a capture may have any offsets.
-    """
-    seen = looks.select(*TOPIC_KEY, F.col("observed_at").alias("look_at"), "topic_id", F.inline("partitions"))
-    seen = seen.select(*TOPIC_KEY, "partition", "look_at", F.struct("topic_id", "end_offset").alias("seen"))
-    between = held.select(*TOPIC_KEY, "partition", "since", "until").distinct().join(seen, [*TOPIC_KEY, "partition"])
-    ends = (
-        between.where("look_at BETWEEN since AND until")
-        .groupBy(*TOPIC_KEY, "partition", "since", "until")
-        .agg(F.min_by("seen", "look_at").alias("first"), F.max_by("seen", "look_at").alias("final"))
-    )
-    first, final = F.col("first"), F.col("final")
-    growth = final["end_offset"].cast("decimal(38,0)") - first["end_offset"].cast("decimal(38,0)")
-    growth = F.when(first["topic_id"].eqNullSafe(final["topic_id"]), F.greatest(growth, F.lit(0)))
-    return held.join(ends, [*TOPIC_KEY, "partition", "since", "until"], "left").withColumn("record_count", F.coalesce(growth, F.lit(0)))
 
 
 def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame, stage: Stage) -> DataFrame:
@@ -243,6 +147,37 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
     return chosen.select(*GROUP_KEY, F.struct(*[column.alias(name) for name, column in coordinator.items()]).alias("coordinator"))
 
 
+def known_moments(generations: DataFrame, commits: DataFrame, looks: DataFrame, landed_until: Mapping[str, int]) -> KnownMoments:
+    """Return up to when commits are known, in one pass over all of them.
+
+    Args:
+        generations: as ``newest_generations`` returns them.
+        commits: rows of ``offset_snapshots``.
+        looks: rows of ``topic_snapshots``.
+        landed_until: see ``runs.landed_until``.
+    """
+    nothing = F.lit(None)
+    at_us = F.unix_micros("observed_at").alias("at_us")
+    logs = ("cluster_id", "source", log_of(F.col("offsets_partition")).alias("log"))
+    times = ("cluster_id", nothing.cast("string").alias("source"), nothing.cast("int").alias("log"))
+    parts = [commits.select(*logs, at_us), *(rows.select(*times, at_us) for rows in (generations, looks))]
+    if landed_until:
+        landed = F.create_map(*[F.lit(value) for item in landed_until.items() for value in item])
+        ends = looks.where(F.col("topic") == OFFSETS_TOPIC).select("cluster_id", at_us, F.inline("partitions"))
+        is_read = F.col("end_offset") <= landed[F.concat_ws(" ", "cluster_id", "partition")]
+        parts.append(
+            ends.where(is_read).select("cluster_id", nothing.cast("string").alias("source"), F.col("partition").alias("log"), "at_us")
+        )
+    found = reduce(DataFrame.unionByName, parts).groupBy("cluster_id", "source", "log").agg(F.max("at_us").alias("at_us")).collect()
+    newest: dict[str, int] = {}
+    for row in found:
+        if row["source"] is not None or row["log"] is None:
+            newest[row["cluster_id"]] = max(newest.get(row["cluster_id"], row["at_us"]), row["at_us"])
+    committed_until = {(row["cluster_id"], row["source"], row["log"]): row["at_us"] for row in found if row["source"] is not None}
+    read_until = {(row["cluster_id"], row["log"]): row["at_us"] for row in found if row["source"] is None and row["log"] is not None}
+    return KnownMoments(committed_until, read_until, newest)
+
+
 def commit_facts(
     generations: StagedKeys,
     assignments: DataFrame,
@@ -251,6 +186,7 @@ def commit_facts(
     looks: DataFrame,
     records: DataFrame,
     stage: Stage,
+    limits: WorkerLimits,
     landed_until: Mapping[str, int] | None = None,
     retention_hours: int = DEFAULT_RETENTION_HOURS,
 ) -> DataFrame:
@@ -261,29 +197,37 @@ def commit_facts(
         commit_count: the number of commits.
         records: rows of ``group_records``; they are read only if there may be a finding that needs them.
         stage: keeps rows that are needed more than once.
+        limits: limits of a worker.
         landed_until: see ``runs.landed_until``.
         retention_hours: how long brokers are taken to keep commits that nobody uses.
     """
-    last, newest = stage("newest_commits", last_commits(commits)), generations.rows
-    parts = [unsubscribed_topics(newest, last)]
+    newest, parts = generations.rows, []
+    moments = known_moments(newest, commits, looks, landed_until or {})
+    given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).join(
+        generations.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi"
+    )
+    read = partial(read_signs, moments=moments, retention_hours=retention_hours, limits=limits)
+    signs = stage("commit_signs", sign_rows(newest, given, last_commits(commits)).mapInArrow(read, COMMIT_SIGNS))
+    shown = {
+        "waiting": F.bool_or(F.col("waiting").isNotNull()),
+        "stopped": F.bool_or(F.exists("waiting", lambda one: one["is_stopped"])),
+        "overdue": F.bool_or(F.col("waited_ms").isNotNull()),
+        "asks": F.bool_or("asks_for_deletion"),
+    }
+    (has,) = signs.agg(*[column.alias(name) for name, column in shown.items()]).collect()
+    parts.append(signs.where("unsubscribed IS NOT NULL").select(*GROUP_KEY, "unsubscribed"))
+    parts.append(expiring_commits(signs, deleted_groups(signs, records) if has["asks"] else None))
     if commit_count >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S:  # with fewer records no broker is busy
         parts.append(busy_coordinators(newest, commits, looks, stage))
-    if not newest.where("is_open").isEmpty():
-        overdue = stage("overdue_targets", overdue_targets(newest, commits))
-        if not overdue.isEmpty():
-            parts.append(open_targets(overdue, records))
-    parts.append(expiring_commits(newest, last, records, newest_moments([newest, last, looks]), retention_hours))
-    # Both kinds of partitions are few; the records that came into them are counted together.
-    waiting = uncommitted_partitions(generations, assignments, commits, last).withColumn("is_stopped", F.lit(False))
-    quiet = stage("quiet_groups", quiet_groups(generations, last, known_until(commits, looks, landed_until or {})))
-    has_quiet = not quiet.isEmpty()
-    if has_quiet:
-        stopped = stopped_partitions(quiet, newest, assignments, last).withColumn("is_stopped", F.lit(True))
-        waiting = waiting.unionByName(stopped, allowMissingColumns=True)
-    grown = stage("grown_partitions", _with_growth(stage("waiting_partitions", waiting), looks))
-    parts.append(silent_members(grown.where("NOT is_stopped")))
-    if has_quiet:
-        parts.append(stalled_members(grown.where("is_stopped"), looks))
+    if has["overdue"]:
+        member_ids = F.transform("clients", lambda client: client["member_id"]).alias("member_ids")
+        overdue = signs.where("waited_ms IS NOT NULL").select(*GROUP_KEY, "waited_ms").join(newest, list(GROUP_KEY))
+        parts.append(open_targets(overdue.select(*GROUP_KEY, "waited_ms", "rebalance_timeout_ms", member_ids), records))
+    if has["waiting"]:
+        grown = stage("waiting_partitions", waiting_partitions(signs, looks))
+        parts.append(silent_members(grown.where("NOT is_stopped")))
+        if has["stopped"]:
+            parts.append(stalled_members(grown.where("is_stopped"), looks))
     kinds = [name for part in parts for name in part.columns if name not in GROUP_KEY]
     together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts).groupBy(*GROUP_KEY)
     known = together.agg(*[F.first(name, ignorenulls=True).alias(name) for name in kinds])  # few groups have any
@@ -291,7 +235,8 @@ def commit_facts(
     facts = newest.withColumns(times).join(known, list(GROUP_KEY))
     absent = [F.lit(None).cast(COMMIT_FACTS[name].dataType).alias(name) for name in COMMIT_FACTS.names if name not in facts.columns]
     has_members = F.col("silent").isNotNull() | F.col("stalled").isNotNull()
-    return facts.select("*", *absent).withColumn("clients", F.when(has_members, F.col("clients"))).select(*COMMIT_FACTS.names)
+    clients = F.when(has_members, F.col("clients"))
+    return facts.select("*", *absent).withColumn("clients", clients).select(*COMMIT_FACTS.names)
 
 
 def refresh(context: RunContext) -> None:
@@ -304,7 +249,7 @@ def refresh(context: RunContext) -> None:
     newest = warehouse.materialize_keys("newest_positions", newest_positions(audits)).select(*GENERATION_KEY)
     generations = warehouse.materialize_keys("newest_generations", newest_generations(newest, snapshots))
     commit_count = warehouse.count(OFFSET_SNAPSHOTS.name)
-    state = (context.state.landed_until, context.settings.audit.offsets_retention_hours)
+    state = (context.worker_limits, context.state.landed_until, context.settings.audit.offsets_retention_hours)
     facts = commit_facts(generations, assignments, commits, commit_count, looks, records, warehouse.materialize_together, *state)
     found = found_in(context, facts, audit_udfs.find_in_commits)
     stored = None

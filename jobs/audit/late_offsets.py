@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.audit import load_findings
-from jobs.audit import udfs as audit_udfs
+from jobs.audit.late_offsets_udfs import resume_again
 from jobs.audit.load_imbalance import AUDIT_KEY
 from jobs.audit.new_commits import CLOCKS_DIFFER, NewCommits, affected_rows, earlier_rows
 from jobs.audit.offset_rows import commit_rows, in_log_order, look_rows, sorted_by_log
@@ -134,8 +134,8 @@ def resumed_rows(
         commit_rows(commits.join(groups, list(GROUP_KEY), "left_semi")),
         look_rows(_topics(generations), looks, is_bounded=True),
     )
-    resume_again = partial(audit_udfs.resume_again, max_look_delay_s=max_look_delay_s, limits=limits)
-    return sorted_by_log(spread_groups(rows, audits.count + movements.count)).mapInArrow(resume_again, RESUMED_ROWS)
+    resume = partial(resume_again, max_look_delay_s=max_look_delay_s, limits=limits)
+    return sorted_by_log(spread_groups(rows, audits.count + movements.count)).mapInArrow(resume, RESUMED_ROWS)
 
 
 def refresh(context: RunContext, news: NewCommits, rewritten: DataFrame | None = None) -> None:

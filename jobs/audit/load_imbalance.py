@@ -5,13 +5,14 @@ Both are computed at the time of each observed generation, by the rules that ``r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from assignors.generation.holdings import Holdings
 from jobs.audit.resume_offsets import Moment
 from jobs.findings.loads import HOT_SHARE
+from schemas.computed_row_types import RatedRow
 from schemas.keys import GENERATION_KEY
 
 AUDIT_KEY = (*GENERATION_KEY, "basis")
@@ -105,7 +106,16 @@ def crosses_racks(rack_match_ratio: float | None) -> bool:
     return rack_match_ratio is not None and rack_match_ratio < 1
 
 
-def rated(weighed: Weighed, is_crossing: bool) -> Iterable[dict[str, object]]:
-    """Yield the columns of ``RATED_ROWS`` for the entries of a generation, without its key."""
+def rated_rows(
+    generation: Mapping[str, Any], weighed: Weighed, member_count: int, is_settled: bool | None, rack_match_ratio: float | None
+) -> Iterator[RatedRow]:
+    """Yield the rates of a generation's partitions, if the rules on loads look at it.
+
+    Args:
+        generation: has ``GENERATION_KEY``.
+    """
+    if not is_judged(weighed.weights, member_count, is_settled, rack_match_ratio):
+        return
+    common = {**{name: generation[name] for name in GENERATION_KEY}, "crosses_racks": crosses_racks(rack_match_ratio)}
     for entry, rates in zip(weighed.held, weighed.rates, strict=True):
-        yield {**entry._asdict(), "rates": rates, "crosses_racks": is_crossing}
+        yield cast(RatedRow, {**common, **entry._asdict(), "rates": rates})

@@ -16,7 +16,6 @@ from schemas.vocabulary import GroupType
 from schemas.wire import VALUE_DECODERS, decode_key
 from schemas.wire.keys import CURRENT, MEMBER
 
-LOG_KEY = ("cluster_id", "source", "offsets_partition")
 DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
 """The default of ``max.poll.interval.ms``, for members whose record has none."""
 
@@ -34,31 +33,13 @@ def longest_timeout_ms() -> Column:
     return F.coalesce(F.array_max(F.col("members")["rebalance_timeout_ms"]), F.lit(DEFAULT_REBALANCE_TIMEOUT_MS))
 
 
-def overdue_targets(generations: DataFrame, commits: DataFrame) -> DataFrame:
-    """Return the newest generations whose target has been open for longer than the longest rebalance timeout of the members.
-
-    Rows: (cluster_id, group_id); waited_ms, rebalance_timeout_ms, member_ids. The time counts up to the last commit in the same partition
-    of ``__consumer_offsets``: other partitions may have been read for longer.
-
-    Args:
-        generations: as ``commit_findings.newest_generations`` returns them.
-    """
-    asked = generations.where("is_open").withColumn("offsets_partition", F.coalesce("offsets_partition", F.lit(-1)))
-    logs = commits.withColumn("offsets_partition", F.coalesce("offsets_partition", F.lit(-1)))
-    until = logs.groupBy(*LOG_KEY).agg(F.max(F.unix_millis("observed_at")).alias("until_ms"))
-    waited_ms = (F.col("until_ms") - F.unix_millis("observed_at")).alias("waited_ms")
-    member_ids = F.transform("clients", lambda client: client["member_id"]).alias("member_ids")
-    joined = asked.join(F.broadcast(until), list(LOG_KEY))
-    return joined.select(*GROUP_KEY, waited_ms, "rebalance_timeout_ms", member_ids).where("waited_ms > rebalance_timeout_ms")
-
-
 def open_targets(overdue: DataFrame, records: DataFrame) -> DataFrame:
     """Return the groups with the last records of their members.
 
     Rows: (cluster_id, group_id); ``target`` has the columns of ``overdue``, and ``records`` with key and value.
 
     Args:
-        overdue: as ``overdue_targets`` returns them, materialized.
+        overdue: (cluster_id, group_id); waited_ms, rebalance_timeout_ms, member_ids; materialized.
         records: rows of ``group_records``.
     """
     of_members = records.where(F.col("type").isin(MEMBER, CURRENT)).join(

@@ -24,7 +24,7 @@ from assignors.generation.balance import Balance
 from assignors.java.ordering import coordinator_partition
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
 from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS, Around, FoundCause, LoggedEvent, around_of, explain, merged, recorded_causes
-from jobs.audit.load_imbalance import HeldTopic, Weighed, crosses_racks, held_topics, is_judged, rated, weigh
+from jobs.audit.load_imbalance import held_topics, rated_rows, weigh
 from jobs.audit.offset_rows import Item, read_generations, read_groups
 from jobs.audit.open_targets import read_target
 from jobs.audit.resume_offsets import GroupOffsets
@@ -44,14 +44,11 @@ from schemas.computed_row_types import (
     GenerationRow,
     GrowthFactsRow,
     LoadFactsRow,
-    RatedRow,
-    ResumedRow,
     StoredSnapshot,
     StoredSolution,
     StuckFactsRow,
 )
-from schemas.keys import GENERATION_KEY
-from schemas.staging import AUDITED_ROWS, EXPLAINED_ROWS, FOUND_ROWS, PLACED_GROUPS, RESUMED_ROWS
+from schemas.staging import AUDITED_ROWS, EXPLAINED_ROWS, FOUND_ROWS, PLACED_GROUPS
 from schemas.vocabulary import Cause, CauseSource
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -82,53 +79,6 @@ def audit_history(
     with Guard(limits) as guard:
         rows = _audited_rows(batches, _Known(offsets_partition_counts, max_look_delay_s), guard)
         yield from to_batches(rows, to_arrow_schema(AUDITED_ROWS), 2_000)
-
-
-def resume_again(batches: Batches, max_look_delay_s: float | None, limits: WorkerLimits) -> Batches:
-    """Compute the resume columns of movements again, and the weights of audits: rows of ``jobs.audit.late_offsets``.
-
-    Args:
-        max_look_delay_s: as in ``audit_history``.
-        limits: limits of a worker.
-
-    Raises:
-        GroupFailedError: any unexpected error, with its cluster and group.
-    """
-
-    def resumed_rows(guard: Guard) -> Iterator[ResumedRow]:
-        for (cluster_id, group_id), items in read_groups(batches):
-            resume = partial(_resume_group, max_look_delay_s=max_look_delay_s)
-            yield from guard.compute(f"cluster {cluster_id}, group {group_id}", items, resume)
-
-    with Guard(limits) as guard:
-        yield from to_batches(resumed_rows(guard), to_arrow_schema(RESUMED_ROWS), 2_000)
-
-
-def _resume_group(items: Iterable[Item], max_look_delay_s: float | None) -> Iterator[ResumedRow]:
-    offsets = GroupOffsets()
-    for rows in read_generations(items, offsets):
-        moment = offsets.moment(rows[0]["observed_us"], rows[0]["is_complete"], max_look_delay_s)
-        held = [HeldTopic(row["member_id"], **topic) for row in rows for topic in row["held"] or ()]
-        for audit in (row["audit"] for row in rows if row["audit"] is not None):
-            weighed = weigh(held, moment, audit["member_count"])
-            columns = weighed.weights._asdict()
-            yield {"audit": {**audit, **columns}, "is_changed": _differs(columns, audit)}
-            yield from cast(
-                Iterator[ResumedRow],
-                _rated_rows(audit, weighed, audit["is_settled"], audit["rack_match_ratio"], audit["member_count"]),
-            )
-        for movement in (row["movement"] for row in rows if row["movement"] is not None):
-            columns = moment.resume(movement["topic"], movement["partition"], movement["member_id"])._asdict()
-            yield {"movement": {**movement, **columns}, "is_changed": _differs(columns, movement)}
-
-
-def _differs(columns: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    """Return whether a value differs from the stored one; times are compared in microseconds."""
-    return any(value != _in_microseconds(stored[name]) for name, value in columns.items())
-
-
-def _in_microseconds(value: Any) -> Any:
-    return (value - EPOCH) // timedelta(microseconds=1) if isinstance(value, datetime) else value
 
 
 def put_groups_on_coordinators(batches: Batches, offsets_partition_counts: dict[str, int]) -> Batches:
@@ -198,22 +148,13 @@ def _audit_snapshot(
                 columns["batched_epoch_count"] = row["known_batched_epoch_count"]
             weighed = weigh([] if held is None else held_topics(held), moment, len(snapshot.members))
             columns |= weighed.weights._asdict()
-            yield from _rated_rows(row, weighed, figures.is_settled, columns.get("rack_match_ratio"), len(snapshot.members))
+            for entry in rated_rows(row, weighed, len(snapshot.members), figures.is_settled, columns.get("rack_match_ratio")):
+                yield {"rated": entry}
         yield {"audit": {**key, **columns}}
         if is_fact_of_its_own(solution["basis"], solution["conformance"]) and figures.difference is not None:
             for movement in figures.difference.movements:
                 resumed = moment.resume(movement.topic, movement.partition, movement.member_id)
                 yield {"movement": {**key, **movement._asdict(), **resumed._asdict()}}
-
-
-def _rated_rows(
-    row: Mapping[str, Any], weighed: Weighed, is_settled: bool | None, rack_match_ratio: float | None, member_count: int
-) -> Iterator[AuditedRow]:
-    """Yield the rates of a generation's partitions, if the rules on loads look at it."""
-    if is_judged(weighed.weights, member_count, is_settled, rack_match_ratio):
-        key = {name: row[name] for name in GENERATION_KEY}
-        for columns in rated(weighed, crosses_racks(rack_match_ratio)):
-            yield {"rated": cast(RatedRow, {**key, **columns})}
 
 
 def _milliseconds_between(start: datetime | None, end: datetime | None) -> int | None:

@@ -5,9 +5,6 @@ Nothing of it is stored. It changes with every commit and every metadata snapsho
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -120,12 +117,3 @@ def _with_lag(commits: DataFrame, looks: DataFrame) -> DataFrame:
         }
     )
     return known.withColumn("lag", waiting_records(F.col("committed_offset"), F.col("end_offset")))
-
-
-def newest_moments(tables: Iterable[DataFrame]) -> DataFrame:
-    """Return the newest moment of each cluster in rows with cluster_id and observed_at: (cluster_id), newest_at_ms.
-
-    Generations, commits and metadata snapshots count. Lines of logs do not: they have the clocks of brokers.
-    """
-    moments = [rows.groupBy("cluster_id").agg(F.max(F.unix_millis("observed_at")).alias("newest_at_ms")) for rows in tables]
-    return reduce(DataFrame.unionByName, moments).groupBy("cluster_id").agg(F.max("newest_at_ms").alias("newest_at_ms"))

@@ -56,6 +56,7 @@ ROWS = {
     "PLAYED_ROWS": computed_row_types.PlayedRow,
     "FOUND_ROWS": computed_row_types.FoundRow,
     "PLACED_GROUPS": computed_row_types.PlacedGroup,
+    "COMMIT_SIGNS": computed_row_types.CommitSignsRow,
     "COMMIT_FACTS": computed_row_types.CommitFactsRow,
     "LOAD_FACTS": computed_row_types.LoadFactsRow,
     "GROWTH_FACTS": computed_row_types.GrowthFactsRow,

@@ -12,14 +12,24 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from pyspark.sql import SparkSession
 from pyspark.sql.types import TimestampType
 
-from jobs.audit.commit_findings import last_commits, newest_generations
-from jobs.audit.expiring_commits import HOUR_MS, expiring_commits
+from jobs.audit.commit_findings import commit_facts, newest_generations
+from jobs.audit.commit_signs import HOUR_MS
 from jobs.decoders.consumer_offsets import decode_record
-from jobs.storage.current_lag import newest_moments, newest_positions
+from jobs.storage.current_lag import newest_positions
+from jobs.storage.scratch import StagedKeys
+from jobs.workers.guard import WorkerLimits
 from schemas.keys import GENERATION_KEY
-from schemas.tables import GENERATION_AUDITS, GROUP_RECORDS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TableSpec
+from schemas.tables import (
+    ASSIGNMENTS,
+    GENERATION_AUDITS,
+    GROUP_RECORDS,
+    OFFSET_SNAPSHOTS,
+    SUBSCRIPTION_SNAPSHOTS,
+    TOPIC_SNAPSHOTS,
+    TableSpec,
+)
 from schemas.wire.keys import OFFSETS_TOPIC
-from tests.builders.frames import Row, frame, moment
+from tests.builders.frames import Row, frame, moment, unstaged
 from tests.kafka.broker import Broker
 from tests.kafka.conversions import Coordinator, Snapshot
 from tests.kafka.groups import Groups, Member
@@ -182,9 +192,12 @@ def predictions(spark: SparkSession, happened: Happened) -> dict[Topic, int]:
     audits = [{name: row[name] for name in GENERATION_KEY} | {"basis": "observed"} for row in stored]
     newest = newest_positions(frame(spark, GENERATION_AUDITS.schema, audits))
     generations = newest_generations(newest, frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, stored))
-    last = last_commits(frame(spark, OFFSET_SNAPSHOTS.schema, happened.rows(OFFSET_SNAPSHOTS, "offset_commit")))
+    commits = frame(spark, OFFSET_SNAPSHOTS.schema, happened.rows(OFFSET_SNAPSHOTS, "offset_commit"))
     records = frame(spark, GROUP_RECORDS.schema, happened.rows(GROUP_RECORDS, "group_record"))
-    found = expiring_commits(generations, last, records, newest_moments([generations, last]), 1).collect()
+    given, looks = (frame(spark, spec.schema, []) for spec in (ASSIGNMENTS, TOPIC_SNAPSHOTS))
+    keys, limits = StagedKeys(generations, generations.count()), WorkerLimits(memory_mb=4_096, idle_timeout_s=60)
+    facts = commit_facts(keys, given, commits, commits.count(), looks, records, unstaged, limits, retention_hours=1)
+    found = facts.where("expiring IS NOT NULL").collect()
     return {(row["group_id"], one["topic"]): one["expires_at_ms"] - HOUR_MS + RETENTION_MS for row in found for one in row["expiring"]}
 
 

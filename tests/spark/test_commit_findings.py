@@ -16,6 +16,7 @@ from jobs.audit.commit_findings import commit_facts, newest_generations
 from jobs.audit.udfs import find_in_commits
 from jobs.storage.current_lag import newest_positions
 from jobs.storage.scratch import StagedKeys
+from jobs.workers.guard import WorkerLimits
 from schemas.staging import FOUND_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, GROUP_RECORDS, OFFSET_SNAPSHOTS
 from tests.builders.consumer_group_records import Log
@@ -306,6 +307,7 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
         looks(spark, *of_all(2)),
         frame(spark, GROUP_RECORDS.schema, [{**row, "cluster_id": name} for name, records in RECORDS.items() for row in records]),
         unstaged,
+        WorkerLimits(memory_mb=4_096, idle_timeout_s=60),
         {f"{name} 0": LANDED for name in CASES},
     )
     by_case = defaultdict(list)

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.report.lag_rows import largest_lags
-from jobs.storage.current_lag import current_lag, group_lags, newest_assignments, newest_moments
+from jobs.storage.current_lag import current_lag, group_lags, newest_assignments
 from schemas.tables import ASSIGNMENTS, CURRENT_LAG, GENERATION_AUDITS, OFFSET_SNAPSHOTS
 from schemas.vocabulary import MOST_LAG
 from tests.builders.frames import entries, frame, look_row, looks, moment
@@ -98,9 +98,3 @@ def test_the_largest_lags_of_each_group_are_kept_with_the_totals_of_all(spark: S
     found = largest_lags(frame(spark, CURRENT_LAG.schema, [{"cluster_id": "c", "group_id": "g", **row} for row in rows]), 2).collect()
     shown = {(row["group_id"], row["partition"], row["group_lag"], row["known_count"], row["row_total"]) for row in found}
     assert shown == {("g", 2, 16, 3, 4), ("g", 3, 16, 3, 4), ("other", 0, None, 0, 1)}
-
-
-def test_now_is_the_newest_moment_of_each_cluster(spark: SparkSession) -> None:
-    commits = frame(spark, OFFSET_SNAPSHOTS.schema, [commit(0, 10, 4), commit(0, 99, 4, cluster_id="d")])
-    found = newest_moments([commits, looks(spark, look(30, 9), look(20, 9))]).collect()
-    assert {tuple(row) for row in found} == {("c", 30), ("d", 99)}

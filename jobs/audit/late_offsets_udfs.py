@@ -1,0 +1,65 @@
+"""Worker function for audits and movements of earlier runs: what newly landed commits or topic metadata change in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from typing import Any
+
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from jobs.audit.load_imbalance import HeldTopic, rated_rows, weigh
+from jobs.audit.offset_rows import Item, read_generations, read_groups
+from jobs.audit.resume_offsets import GroupOffsets
+from jobs.workers.batches import Batches, to_batches
+from jobs.workers.guard import Guard, WorkerLimits
+from schemas.computed_row_types import ResumedRow
+from schemas.staging import RESUMED_ROWS
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def resume_again(batches: Batches, max_look_delay_s: float | None, limits: WorkerLimits) -> Batches:
+    """Compute the resume columns of movements again, and the weights of audits: rows of ``jobs.audit.late_offsets``.
+
+    Args:
+        max_look_delay_s: as in ``audit_history``.
+        limits: limits of a worker.
+
+    Raises:
+        GroupFailedError: any unexpected error, with its cluster and group.
+    """
+
+    def resumed_rows(guard: Guard) -> Iterator[ResumedRow]:
+        for (cluster_id, group_id), items in read_groups(batches):
+            resume = partial(_resume_group, max_look_delay_s=max_look_delay_s)
+            yield from guard.compute(f"cluster {cluster_id}, group {group_id}", items, resume)
+
+    with Guard(limits) as guard:
+        yield from to_batches(resumed_rows(guard), to_arrow_schema(RESUMED_ROWS), 2_000)
+
+
+def _resume_group(items: Iterable[Item], max_look_delay_s: float | None) -> Iterator[ResumedRow]:
+    offsets = GroupOffsets()
+    for rows in read_generations(items, offsets):
+        moment = offsets.moment(rows[0]["observed_us"], rows[0]["is_complete"], max_look_delay_s)
+        held = [HeldTopic(row["member_id"], **topic) for row in rows for topic in row["held"] or ()]
+        for audit in (row["audit"] for row in rows if row["audit"] is not None):
+            weighed = weigh(held, moment, audit["member_count"])
+            columns = weighed.weights._asdict()
+            yield {"audit": {**audit, **columns}, "is_changed": _differs(columns, audit)}
+            for entry in rated_rows(audit, weighed, audit["member_count"], audit["is_settled"], audit["rack_match_ratio"]):
+                yield {"rated": entry}
+        for movement in (row["movement"] for row in rows if row["movement"] is not None):
+            columns = moment.resume(movement["topic"], movement["partition"], movement["member_id"])._asdict()
+            yield {"movement": {**movement, **columns}, "is_changed": _differs(columns, movement)}
+
+
+def _differs(columns: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+    """Return whether a value differs from the stored one; times are compared in microseconds."""
+    return any(value != _in_microseconds(stored[name]) for name, value in columns.items())
+
+
+def _in_microseconds(value: Any) -> Any:
+    return (value - EPOCH) // timedelta(microseconds=1) if isinstance(value, datetime) else value
