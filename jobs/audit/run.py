@@ -187,17 +187,13 @@ def generation_rows(warehouse: Warehouse, groups: StagedKeys | None, complete: D
 
 
 def _topics_of_groups(warehouse: Warehouse, groups: StagedKeys | None) -> DataFrame:
-    """Return the topics of the generations that the audit reads: (cluster_id, group_id, topic), with ``from_time`` unless all are new."""
-    observed = _of_groups(warehouse, SOLUTIONS.name, groups).where(F.col("basis") == str(Basis.OBSERVED))
-    hashes = observed.select(*GROUP_KEY, "topics_hash").distinct()
-    listed = hashes.join(warehouse.read(GENERATION_TOPICS.name), ["cluster_id", "topics_hash"])
+    """Return the topics of the generations that the audit reads: (cluster_id, group_id, topic), with ``from_time`` unless all are new.
+
+    A partition has an owner only if a member subscribes to its topic, or had it.
+    """
     snapshots = _of_groups(warehouse, SUBSCRIPTION_SNAPSHOTS.name, groups)
-    held = F.array_distinct(F.flatten("members.assigned")["topic"])  # a member may have partitions of a topic that nothing lists
-    parts = [
-        listed.select(*GROUP_KEY, F.explode("topics.topic").alias("topic")),
-        snapshots.select(*GROUP_KEY, F.explode(held).alias("topic")),
-    ]
-    topics = reduce(DataFrame.unionByName, parts).distinct()
+    names = F.array_union(F.flatten("members.topics"), F.flatten("members.assigned")["topic"])
+    topics = snapshots.select(*GROUP_KEY, F.explode(names).alias("topic")).distinct()
     return topics if groups is None else topics.join(groups.select(*GROUP_KEY, "from_time"), list(GROUP_KEY))
 
 
@@ -314,7 +310,10 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
         max_look_delay_s=context.settings.audit.max_look_delay_s,
         limits=context.worker_limits,
     )
-    complete = complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.state.origins)
+    snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name)
+    if groups is not None:
+        snapshots = snapshots.join(groups.distinct(*GROUP_KEY), list(GROUP_KEY), "left_semi")
+    complete = complete_groups(snapshots, context.state.origins)
     rows = history_rows(warehouse, groups, complete, new_count).mapInArrow(audit_history, AUDITED_ROWS)
     staged = warehouse.materialize("audit", rows)
     if groups is not None and is_stale:
