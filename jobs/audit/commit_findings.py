@@ -75,13 +75,13 @@ def last_commits(commits: DataFrame) -> DataFrame:
     """Return the last offset commit of each partition of a group, or its deletion.
 
     Rows: ``PARTITION_KEY``; is_deleted, commit_at (time of the record), committed_offset, committed_at, expires_at; of all commits
-    first_commit_at and commit_count, and of these and the deletions observed_at, the newest.
+    first_commit_at and commit_count.
     """
     # Each column by itself: for the largest struct Spark would sort all commits.
     columns = {name: name for name in ("is_deleted", "committed_offset", "committed_at", "expires_at")} | {"commit_at": "observed_at"}
     last = [F.max_by(column, "position").alias(name) for name, column in columns.items()]
     made = F.when(~F.col("is_deleted"), F.col("observed_at"))
-    of_all = (F.min(made).alias("first_commit_at"), F.count(made).alias("commit_count"), F.max("observed_at").alias("observed_at"))
+    of_all = (F.min(made).alias("first_commit_at"), F.count(made).alias("commit_count"))
     return commits.groupBy(*PARTITION_KEY).agg(*last, *of_all)
 
 
@@ -175,7 +175,10 @@ def known_moments(generations: DataFrame, commits: DataFrame, looks: DataFrame, 
             newest[row["cluster_id"]] = max(newest.get(row["cluster_id"], row["at_us"]), row["at_us"])
     committed_until = {(row["cluster_id"], row["source"], row["log"]): row["at_us"] for row in found if row["source"] is not None}
     read_until = {(row["cluster_id"], row["log"]): row["at_us"] for row in found if row["source"] is None and row["log"] is not None}
-    return KnownMoments(committed_until, read_until, newest)
+    source_until: dict[tuple[str, str], int] = {}
+    for (cluster_id, source, _), at in committed_until.items():
+        source_until[cluster_id, source] = max(source_until.get((cluster_id, source), at), at)
+    return KnownMoments(committed_until, source_until, read_until, newest)
 
 
 def commit_facts(
@@ -222,7 +225,8 @@ def commit_facts(
     if has["overdue"]:
         member_ids = F.transform("clients", lambda client: client["member_id"]).alias("member_ids")
         overdue = signs.where("waited_ms IS NOT NULL").select(*GROUP_KEY, "waited_ms").join(newest, list(GROUP_KEY))
-        parts.append(open_targets(overdue.select(*GROUP_KEY, "waited_ms", "rebalance_timeout_ms", member_ids), records))
+        overdue = stage("overdue_targets", overdue.select(*GROUP_KEY, "waited_ms", "rebalance_timeout_ms", member_ids))
+        parts.append(open_targets(overdue, records))
     if has["waiting"]:
         grown = stage("waiting_partitions", waiting_partitions(signs, looks))
         parts.append(silent_members(grown.where("NOT is_stopped")))

@@ -40,10 +40,6 @@ GENERATION_FIELDS = (
     *("position", "source", "member_count", "has_subscriptions", "subscribed", "log", "is_open", "rebalance_timeout_ms"),
     *("observed_us", "emptied_us"),
 )
-COMMIT_FIELDS = (
-    *("topic", "partition", "is_deleted", "commit_us", "first_commit_us", "commit_count"),
-    *("committed_offset", "committed_us", "expires_us"),
-)
 LogKey = tuple[str, str, int]
 
 
@@ -53,6 +49,7 @@ class KnownMoments:
 
     Attributes:
         committed_until: (cluster id, source, log) -> time of the last commit there.
+        source_until: (cluster id, source) -> time of the last commit there.
         read_until: (cluster id, log) -> time of the last metadata snapshot up to whose end of the log all records have landed. If everybody
             in a log is silent, there is no later commit.
         newest: cluster id -> time of the newest generation, commit or metadata snapshot. Lines of logs do not count: they have the clocks
@@ -60,6 +57,7 @@ class KnownMoments:
     """
 
     committed_until: Mapping[LogKey, int]
+    source_until: Mapping[tuple[str, str], int]
     read_until: Mapping[tuple[str, int], int]
     newest: Mapping[str, int]
 
@@ -67,10 +65,6 @@ class KnownMoments:
         """Return up to when all commits of a log are known; None without a commit."""
         last = self.committed_until.get(log)
         return None if last is None else max(last, self.read_until.get((log[0], log[2]), last)) // 1_000
-
-    def source_until(self, cluster_id: str, source: str) -> int | None:
-        """Return the time of the last commit in a source; None if it has none."""
-        return max((at for (cluster, name, _), at in self.committed_until.items() if (cluster, name) == (cluster_id, source)), default=None)
 
 
 class LastCommit(NamedTuple):
@@ -141,7 +135,7 @@ def sign_rows(generations: DataFrame, assignments: DataFrame, last: DataFrame) -
     parts = (
         packed(generations, 0, "generation", GENERATION_FIELDS, of_generation),
         packed(assignments, 1, "held", ("member_id", "partitions"), {}),
-        packed(last, 2, "last", COMMIT_FIELDS, of_commit),
+        packed(last, 2, "last", LastCommit._fields, of_commit),
     )
     rows = parts[0].unionByName(parts[1], allowMissingColumns=True).unionByName(parts[2], allowMissingColumns=True)
     return rows.repartition(*GROUP_KEY).sortWithinPartitions(*hashed(*GROUP_KEY), "row_order")
@@ -197,7 +191,7 @@ def _signs_of_group(
     _add_commits(members, commits)
     log = (cluster_id, generation["source"], generation["log"])
     waiting = list(_stopped(generation, members, commits, moments.known_until_ms(log)))
-    waiting += _never_committed(generation, members, moments.source_until(cluster_id, generation["source"]))
+    waiting += _never_committed(generation, members, moments.source_until.get((cluster_id, generation["source"])))
     expiring = _Expiry(generation, moments.newest[cluster_id] // 1_000, retention_ms)
     signs = {
         "unsubscribed": _unsubscribed(generation, commits) or None,

@@ -90,8 +90,10 @@ def _generation_rows(audits: StagedKeys, movements: StagedKeys, assignments: Dat
     ]
     rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts)
     known = complete.select(*GROUP_KEY, F.lit(True).alias("known"))
+    # The assignment before its audit, and that before the movements, of which a generation may have a million.
+    order = F.when(F.col("held").isNotNull(), 0).when(F.col("audit").isNotNull(), 1).otherwise(F.lit(2))
     columns = {
-        "row_order": F.lit(0),
+        "row_order": order,
         "observed_us": F.unix_micros("observed_at"),
         "is_complete": F.coalesce("known", F.lit(False)),
     }

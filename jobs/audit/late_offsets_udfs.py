@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.audit.load_imbalance import HeldTopic, rated_rows, weigh
-from jobs.audit.offset_rows import Item, read_generations, read_groups
-from jobs.audit.resume_offsets import GroupOffsets
+from jobs.audit.offset_rows import Item, read_groups, read_rows
+from jobs.audit.resume_offsets import GroupOffsets, Moment
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import Guard, WorkerLimits
 from schemas.computed_row_types import ResumedRow
@@ -41,19 +43,29 @@ def resume_again(batches: Batches, max_look_delay_s: float | None, limits: Worke
 
 
 def _resume_group(items: Iterable[Item], max_look_delay_s: float | None) -> Iterator[ResumedRow]:
+    """Yield the rows of a group one by one: of a generation the assignment comes first, then its audit, then its movements."""
     offsets = GroupOffsets()
-    for rows in read_generations(items, offsets):
-        moment = offsets.moment(rows[0]["observed_us"], rows[0]["is_complete"], max_look_delay_s)
-        held = [HeldTopic(row["member_id"], **topic) for row in rows for topic in row["held"] or ()]
-        for audit in (row["audit"] for row in rows if row["audit"] is not None):
-            weighed = weigh(held, moment, audit["member_count"])
-            columns = weighed.weights._asdict()
-            yield {"audit": {**audit, **columns}, "is_changed": _differs(columns, audit)}
-            for entry in rated_rows(audit, weighed, audit["member_count"], audit["is_settled"], audit["rack_match_ratio"]):
-                yield {"rated": entry}
-        for movement in (row["movement"] for row in rows if row["movement"] is not None):
-            columns = moment.resume(movement["topic"], movement["partition"], movement["member_id"])._asdict()
-            yield {"movement": {**movement, **columns}, "is_changed": _differs(columns, movement)}
+    for _, rows in groupby(read_rows(items, offsets), key=itemgetter("position")):
+        moment, held = None, []
+        for row in rows:
+            if moment is None:
+                moment = offsets.moment(row["observed_us"], row["is_complete"], max_look_delay_s)
+            if row["held"] is not None:
+                held += [HeldTopic(row["member_id"], **topic) for topic in row["held"]]
+            elif row["audit"] is not None:
+                yield from _weighed_again(row["audit"], held, moment)
+            else:
+                movement = row["movement"]
+                columns = moment.resume(movement["topic"], movement["partition"], movement["member_id"])._asdict()
+                yield {"movement": {**movement, **columns}, "is_changed": _differs(columns, movement)}
+
+
+def _weighed_again(audit: dict[str, Any], held: list[HeldTopic], moment: Moment) -> Iterator[ResumedRow]:
+    weighed = weigh(held, moment, audit["member_count"])
+    columns = weighed.weights._asdict()
+    yield {"audit": {**audit, **columns}, "is_changed": _differs(columns, audit)}
+    for entry in rated_rows(audit, weighed, audit["member_count"], audit["is_settled"], audit["rack_match_ratio"]):
+        yield {"rated": entry}
 
 
 def _differs(columns: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:

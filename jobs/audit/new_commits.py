@@ -70,7 +70,7 @@ def affected_rows(held: DataFrame, news: NewCommits, latest: Column, earliest: C
     """Return the held rows that new commits or topic metadata may change, and few others.
 
     Args:
-        held: partitions, with the columns of ``MOMENT`` and member_id; or topics, with the same columns but partition.
+        held: partitions, with ``PARTITION_KEY``, position, observed_at and member_id; or topics, with the same columns but partition.
         latest, earliest: limits of the time from which on a metadata snapshot gives the end of the log.
     """
     by_partition = "partition" in held.columns

@@ -2,7 +2,7 @@
 
 All rows of a group come in one partition, in the order of its log. So a worker has read the commits before a generation when it comes to
 it, and keeps only the last one of each partition. The columns of generations are in one struct, which is null in the other rows: a commit
-is a small row.
+is a small row in a shuffle.
 """
 
 from __future__ import annotations
@@ -146,18 +146,14 @@ class CommitRun:
 
 @dataclass(frozen=True)
 class SeenTopic:
-    """One metadata snapshot of a topic that a group has.
+    """One metadata snapshot of a topic that a group has."""
 
-    Attributes:
-        row: the columns of ``LOOK_FIELDS``.
-    """
-
-    row: Row
+    topic: str
+    look: Look
 
     def add_to(self, offsets: GroupOffsets) -> None:
         """Add it to the metadata snapshots of the group."""
-        topic, *values = (self.row[name] for name in LOOK_FIELDS)
-        offsets.add_look(topic, Look(*values))
+        offsets.add_look(self.topic, self.look)
 
 
 Item = Row | CommitRun | SeenTopic
@@ -179,19 +175,31 @@ def _keyed_items(batches: Batches) -> Iterator[tuple[tuple[str, str], Item]]:
         for (key, order), run in groupby(zip(keys, orders, strict=True)):
             count = sum(1 for _ in run)
             if order == RowOrder.LOOK:
-                yield from ((key, SeenTopic(row)) for row in _rows(batch, "look", at, count))
+                yield from ((key, look) for look in _looks(batch, at, count))
             elif order < 0:
                 yield key, CommitRun([column[at : at + count] for column in commits], order == RowOrder.TIMED_COMMIT)
             else:
-                for row, position in zip(_rows(batch, "generation", at, count), positions[at : at + count], strict=True):
+                # To drop the nulls of all other rows takes longer than a slice.
+                rows: list[Row] = batch.column("generation").slice(at, count).to_pylist()
+                for row, position in zip(rows, positions[at : at + count], strict=True):
                     yield key, row | {"cluster_id": key[0], "group_id": key[1], "position": position, "row_order": order}
             at += count
 
 
-def _rows(batch: pa.RecordBatch, name: str, at: int, count: int) -> list[Row]:
-    """Return some structs of a column, none of which is null."""
-    rows: list[Row] = batch.column(name).slice(at, count).to_pylist()  # to drop the nulls of all others takes longer
-    return rows
+def _looks(batch: pa.RecordBatch, at: int, count: int) -> Iterator[SeenTopic]:
+    topics, times, ids, *lists = batch.column("look").slice(at, count).flatten()
+    for place in range(count):
+        numbers = [column[place].values for column in lists]
+        yield SeenTopic(topics[place].as_py(), Look(times[place].as_py(), ids[place].as_py(), *numbers))
+
+
+def read_rows(items: Iterable[Item], offsets: GroupOffsets) -> Iterator[Row]:
+    """Yield the rows of a group's generations; ``offsets`` has then the commits before each, and the metadata snapshots."""
+    for item in items:
+        if isinstance(item, dict):
+            yield item
+        else:
+            item.add_to(offsets)
 
 
 def read_generations(items: Iterable[Item], offsets: GroupOffsets) -> Iterator[list[Row]]:

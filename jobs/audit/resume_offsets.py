@@ -8,9 +8,12 @@ generations in the order of the log, so that each generation finds the last comm
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import floor, inf
 from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
 
 from assignors.model import TopicPartition
 from schemas.vocabulary import MOST_LAG, ResumeOutcome
@@ -48,7 +51,7 @@ class Seen(NamedTuple):
 
 
 class Look:
-    """A metadata snapshot of one topic.
+    """A metadata snapshot of one topic. It keeps its numbers as arrays: a group may have thousands of them.
 
     Attributes:
         at_us: its time, in microseconds.
@@ -57,22 +60,34 @@ class Look:
 
     __slots__ = ("_begins", "_ends", "_places", "at_us", "topic_id")
 
-    def __init__(
-        self, at_us: int, topic_id: str | None, partitions: Sequence[int], begins: Sequence[int | None], ends: Sequence[int | None]
-    ) -> None:
+    def __init__(self, at_us: int, topic_id: str | None, partitions: pa.Array, begins: pa.Array, ends: pa.Array) -> None:
         self.at_us = at_us
         self.topic_id = topic_id
-        self._begins = begins
-        self._ends = ends
-        is_dense = all(place == partition for place, partition in enumerate(partitions))
-        self._places = None if is_dense else {partition: place for place, partition in enumerate(partitions)}
+        self._begins = _Numbers(begins)
+        self._ends = _Numbers(ends)
+        listed = partitions.to_numpy(zero_copy_only=False)
+        is_dense = np.array_equal(listed, np.arange(len(listed)))
+        self._places = None if is_dense else {partition: place for place, partition in enumerate(listed.tolist())}
 
     def of(self, partition: int) -> Seen | None:
         """Return what it says of a partition; None if it does not have the partition."""
         place = partition if self._places is None else self._places.get(partition, -1)
-        if not 0 <= place < len(self._ends):
+        if not 0 <= place < len(self._ends.values):
             return None
-        return Seen(self.at_us, self.topic_id, self._begins[place], self._ends[place])
+        return Seen(self.at_us, self.topic_id, self._begins.at(place), self._ends.at(place))
+
+
+class _Numbers:
+    """Whole numbers of an Arrow array, some perhaps null."""
+
+    __slots__ = ("_are_null", "values")
+
+    def __init__(self, numbers: pa.Array) -> None:
+        self._are_null = numbers.is_null().to_numpy(zero_copy_only=False) if numbers.null_count else None
+        self.values = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+
+    def at(self, place: int) -> int | None:
+        return None if self._are_null is not None and self._are_null[place] else int(self.values[place])
 
 
 class Resumption(NamedTuple):
@@ -285,7 +300,7 @@ class GroupOffsets:
         self._is_sorted = False
 
     def moment(self, at_us: int, is_complete: bool, max_look_delay_s: float | None) -> Moment:
-        """Return a generation's moment; commits that are added later are not in it.
+        """Return a generation's moment; it is valid until the next commits are added.
 
         Args:
             at_us: time of the generation, in microseconds.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, groupby
 from math import inf
@@ -51,7 +51,6 @@ from schemas.computed_row_types import (
 from schemas.staging import AUDITED_ROWS, EXPLAINED_ROWS, FOUND_ROWS, PLACED_GROUPS
 from schemas.vocabulary import Cause, CauseSource
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _Facts = TypeVar("_Facts", LoadFacts, StuckFacts)
 
 

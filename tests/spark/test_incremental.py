@@ -161,6 +161,14 @@ def test_the_audit_reads_from_where_members_left_that_may_be_back(
     solutions = [*(solution_row(position) for position in (1, 2, 3, 4)), solution_row(5, late)]
     found = groups_to_audit(spark, solutions, audits).collect()
     assert [(row["first_position"], row["read_from"]) for row in found] == [(4, expected)]
+    assert found[0]["from_time"].timestamp() == moment(min(4 * HOUR_MS, 5 * HOUR_MS + late * 60_000)).timestamp()
+
+
+def test_metadata_is_read_from_the_earliest_generation_that_is_audited_again(spark: SparkSession) -> None:
+    """Generation 4 is new; 5 was audited before, and the clock went back by two hours in between. 3 is not audited again."""
+    audits = [audit_row(3, "observed", observed_at=moment(0)), audit_row(5, "observed", observed_at=moment(3 * HOUR_MS))]
+    (found,) = groups_to_audit(spark, [solution_row(4)], audits).collect()
+    assert found["from_time"].timestamp() == moment(3 * HOUR_MS).timestamp()
 
 
 def test_groups_without_new_solutions_are_not_audited(spark: SparkSession) -> None:

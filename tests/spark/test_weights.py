@@ -128,6 +128,21 @@ def test_weights_case_by_case(spark: SparkSession) -> None:
     assert weighed(spark, CASES) == {name: expected for name, (*_, expected) in CASES.items()}
 
 
+def test_an_audit_is_changed_only_where_its_weights_differ_from_the_stored_ones(spark: SparkSession) -> None:
+    """Weighed for the first time it is. Weighed again, it is only after another commit."""
+    held, looks = [given("a", 0), given("b", 1)], [look(5, 90, 90), look(15, 99, 120)]
+
+    def weighed_again(audits: list[Row], of_partitions: list[Row]) -> Row:
+        rows = resumed_frame(spark, audits, held, of_partitions, looks).where("audit IS NOT NULL")
+        (row,) = rows.select("audit.*", "is_changed").collect()
+        return row.asDict(recursive=True)
+
+    first = weighed_again([{**SNAPSHOT, "member_count": 2}], commits(p0=80, p1=80))
+    assert (first.pop("is_changed"), first["weighed_until"].timestamp()) == (True, moment(10).timestamp())
+    assert weighed_again([first], commits(p0=80, p1=80))["is_changed"] is False
+    assert weighed_again([first], commits(p0=80, p1=90))["is_changed"] is True
+
+
 def audited_as(group_id: str, **changes: Any) -> Row:
     figures = {"strategy": "sticky", "partition_count": 3, "partitions_per_member_min": 1, "partitions_per_member_max": 2}
     return {
