@@ -18,7 +18,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.audit.resume_offsets import Commit, GroupOffsets, Look, TimedCommit
+from jobs.audit.resume_offsets import Commit, GroupOffsets, TimedCommit
+from jobs.audit.topic_looks import Look
 from jobs.storage.hashed_keys import hashed
 from jobs.workers.batches import Batches
 from schemas.keys import GENERATION_KEY, GROUP_KEY, TOPIC_KEY

@@ -12,10 +12,8 @@ from collections.abc import Iterable
 from math import floor, inf
 from typing import NamedTuple
 
-import numpy as np
-import pyarrow as pa
-
 from assignors.model import TopicPartition
+from jobs.audit.topic_looks import Look, Seen
 from schemas.vocabulary import MOST_LAG, ResumeOutcome
 
 MOST_NUMBER = 2**63 - 1
@@ -39,55 +37,6 @@ class TimedCommit(NamedTuple):
     position: int
     partition: TopicPartition
     commit: Commit
-
-
-class Seen(NamedTuple):
-    """What a metadata snapshot says of one partition: its topic's id, and the first offset and the end of its log. Either may be None."""
-
-    at_us: int
-    topic_id: str | None
-    begin_offset: int | None
-    end_offset: int | None
-
-
-class Look:
-    """A metadata snapshot of one topic. It keeps its numbers as arrays: a group may have thousands of them.
-
-    Attributes:
-        at_us: its time, in microseconds.
-        topic_id: None if the source has none.
-    """
-
-    __slots__ = ("_begins", "_ends", "_places", "at_us", "topic_id")
-
-    def __init__(self, at_us: int, topic_id: str | None, partitions: pa.Array, begins: pa.Array, ends: pa.Array) -> None:
-        self.at_us = at_us
-        self.topic_id = topic_id
-        self._begins = _Numbers(begins)
-        self._ends = _Numbers(ends)
-        listed = partitions.to_numpy(zero_copy_only=False)
-        is_dense = np.array_equal(listed, np.arange(len(listed)))
-        self._places = None if is_dense else {partition: place for place, partition in enumerate(listed.tolist())}
-
-    def of(self, partition: int) -> Seen | None:
-        """Return what it says of a partition; None if it does not have the partition."""
-        place = partition if self._places is None else self._places.get(partition, -1)
-        if not 0 <= place < len(self._ends.values):
-            return None
-        return Seen(self.at_us, self.topic_id, self._begins.at(place), self._ends.at(place))
-
-
-class _Numbers:
-    """Whole numbers of an Arrow array, some perhaps null."""
-
-    __slots__ = ("_are_null", "values")
-
-    def __init__(self, numbers: pa.Array) -> None:
-        self._are_null = numbers.is_null().to_numpy(zero_copy_only=False) if numbers.null_count else None
-        self.values = numbers.fill_null(0).to_numpy(zero_copy_only=False)
-
-    def at(self, place: int) -> int | None:
-        return None if self._are_null is not None and self._are_null[place] else int(self.values[place])
 
 
 class Resumption(NamedTuple):
