@@ -28,11 +28,11 @@ from schemas.staging import COMMIT_SIGNS
 
 COMMIT_INTERVALS = 5
 """How many of its own mean intervals between commits a member must be silent. One batch may take longer than the others."""
-GROWTH_WINDOW_MS = 24 * 3_600_000
-"""How far back metadata snapshots are compared: one day before the last record, even if the generation is a year old."""
-AHEAD_MS = 24 * 3_600_000
-"""How far ahead of the newest moment of a cluster commits are looked for that expire."""
 HOUR_MS = 3_600_000
+GROWTH_WINDOW_MS = 24 * HOUR_MS
+"""How far back metadata snapshots are compared: one day before the last record, even if the generation is a year old."""
+AHEAD_MS = 24 * HOUR_MS
+"""How far ahead of the newest moment of a cluster commits are looked for that expire."""
 NO_PARTITION = -1
 """The log of records that are in no partition of ``__consumer_offsets``."""
 
@@ -193,15 +193,15 @@ def _signs_of_group(
     waiting = list(_stopped(generation, members, commits, moments.known_until_ms(log)))
     waiting += _never_committed(generation, members, moments.source_until.get((cluster_id, generation["source"])))
     expiring = _Expiry(generation, moments.newest[cluster_id] // 1_000, retention_ms)
+    asks = expiring.asks_for_deletion(commits)
     signs = {
         "unsubscribed": _unsubscribed(generation, commits) or None,
         "waiting": waiting or None,
         "waited_ms": _overdue_ms(generation, moments.committed_until.get(log)),
         "expiring": expiring.by_topic(commits, is_deleted_group=False),
-        "expiring_if_deleted": expiring.by_topic(commits, is_deleted_group=True),
+        "expiring_if_deleted": expiring.by_topic(commits, is_deleted_group=True) if asks else None,
     }
     if any(value is not None for value in signs.values()):
-        asks = expiring.asks_for_deletion(commits)
         yield cast(
             CommitSignsRow,
             {"cluster_id": cluster_id, "group_id": group_id, "position": generation["position"], "asks_for_deletion": asks, **signs},

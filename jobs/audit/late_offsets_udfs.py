@@ -64,7 +64,7 @@ def _weighed_again(audit: dict[str, Any], held: list[HeldTopic], moment: Moment)
     weighed = weigh(held, moment, audit["member_count"])
     columns = weighed.weights._asdict()
     yield {"audit": {**audit, **columns}, "is_changed": _differs(columns, audit)}
-    for entry in rated_rows(audit, weighed, audit["member_count"], audit["is_settled"], audit["rack_match_ratio"]):
+    for entry in rated_rows(audit, held, weighed, audit["member_count"], audit["is_settled"], audit["rack_match_ratio"]):
         yield {"rated": entry}
 
 

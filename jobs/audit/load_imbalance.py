@@ -50,7 +50,6 @@ class Weighed:
     """
 
     weights: Weights
-    held: list[HeldTopic]
     rates: list[list[int | None]]
 
 
@@ -83,7 +82,7 @@ def weigh(held: list[HeldTopic], moment: Moment, member_count: int) -> Weighed:
         lags[member_id] = lags.get(member_id, 0) + lag
         throughputs[member_id] = throughputs.get(member_id, 0) + throughput
         all_rates.append(rates)
-    return Weighed(Weights(_imbalance(lags, member_count), _imbalance(throughputs, member_count), until_us), held, all_rates)
+    return Weighed(Weights(_imbalance(lags, member_count), _imbalance(throughputs, member_count), until_us), all_rates)
 
 
 def _imbalance(loads: Mapping[str, int], member_count: int) -> float | None:
@@ -107,15 +106,21 @@ def crosses_racks(rack_match_ratio: float | None) -> bool:
 
 
 def rated_rows(
-    generation: Mapping[str, Any], weighed: Weighed, member_count: int, is_settled: bool | None, rack_match_ratio: float | None
+    generation: Mapping[str, Any],
+    held: list[HeldTopic],
+    weighed: Weighed,
+    member_count: int,
+    is_settled: bool | None,
+    rack_match_ratio: float | None,
 ) -> Iterator[RatedRow]:
     """Yield the rates of a generation's partitions, if the rules on loads look at it.
 
     Args:
         generation: has ``GENERATION_KEY``.
+        held, weighed: its assignment, and what ``weigh`` returns for it.
     """
     if not is_judged(weighed.weights, member_count, is_settled, rack_match_ratio):
         return
     common = {**{name: generation[name] for name in GENERATION_KEY}, "crosses_racks": crosses_racks(rack_match_ratio)}
-    for entry, rates in zip(weighed.held, weighed.rates, strict=True):
+    for entry, rates in zip(held, weighed.rates, strict=True):
         yield cast(RatedRow, {**common, **entry._asdict(), "rates": rates})

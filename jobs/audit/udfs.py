@@ -132,7 +132,7 @@ def _audit_snapshot(
     }
     for finding in _finding_rows(row, find(facts, RULES)):
         yield {"finding": finding}
-    for solution, figures, held in zip(solved, audits, (one.assignment for one in generation.solutions), strict=True):
+    for solution, figures, holdings in zip(solved, audits, (one.assignment for one in generation.solutions), strict=True):
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
         columns = _audit_columns(solution, figures)
         if solution["basis"] != COUNTERFACTUAL and not snapshot.is_conversion:  # else the coordinator wrote it
@@ -145,9 +145,10 @@ def _audit_snapshot(
                 columns["causes"] = [cause._asdict() for cause in recorded_causes(evidence, generation.evidence, figures.triggers)]
             if columns.get("generation_gap") is not None:
                 columns["batched_epoch_count"] = row["known_batched_epoch_count"]
-            weighed = weigh([] if held is None else held_topics(held), moment, len(snapshot.members))
+            entries = [] if holdings is None else held_topics(holdings)
+            weighed = weigh(entries, moment, len(snapshot.members))
             columns |= weighed.weights._asdict()
-            for entry in rated_rows(row, weighed, len(snapshot.members), figures.is_settled, columns.get("rack_match_ratio")):
+            for entry in rated_rows(row, entries, weighed, len(snapshot.members), figures.is_settled, columns.get("rack_match_ratio")):
                 yield {"rated": entry}
         yield {"audit": {**key, **columns}}
         if is_fact_of_its_own(solution["basis"], solution["conformance"]) and figures.difference is not None:
