@@ -197,32 +197,19 @@ class PlacedGroup(TypedDict):
     offsets_partition: int
 
 
-class CommitSignsRow(TypedDict):
+class CommitSignsRow(GenerationRow):
     """A row of ``COMMIT_SIGNS``."""
 
-    cluster_id: str
-    group_id: str
-    position: int
+    member_count: int
+    rebalance_timeout_ms: int
+    clients: list[dict[str, Any]] | None
     unsubscribed: list[dict[str, Any]] | None
     waiting: list[dict[str, Any]] | None
+    waiting_topics: list[dict[str, Any]] | None
     waited_ms: int | None
     expiring: list[dict[str, Any]] | None
     expiring_if_deleted: list[dict[str, Any]] | None
     asks_for_deletion: bool
-
-
-class CommitFactsRow(GenerationRow):
-    """A row of ``COMMIT_FACTS``; its structs have the fields of classes of ``jobs.findings.commits``."""
-
-    member_count: int
-    unsubscribed: list[dict[str, Any]] | None
-    silent: list[dict[str, Any]] | None
-    stalled: list[dict[str, Any]] | None
-    clients: list[dict[str, Any]] | None
-    expiring: list[dict[str, Any]] | None
-    retention_hours: int
-    coordinator: dict[str, Any] | None
-    target: dict[str, Any] | None
 
 
 class LoadFactsRow(GenerationRow):

@@ -250,11 +250,20 @@ FOUND_ROWS = _audited(FINDINGS)
 """One row per finding."""
 
 _EXPIRING = _structs(topic=STRING, partition_count=INT, expires_at_ms=BIGINT)
+_GENERATION = [
+    StructField("cluster_id", STRING),
+    StructField("group_id", STRING),
+    StructField("generation", INT),
+    StructField("position", BIGINT),
+    StructField("observed_at_ms", BIGINT),
+]
+
 COMMIT_SIGNS = StructType(
     [
-        StructField("cluster_id", STRING),
-        StructField("group_id", STRING),
-        StructField("position", BIGINT),
+        *_GENERATION,
+        StructField("member_count", INT),
+        StructField("rebalance_timeout_ms", INT),
+        StructField("clients", _structs(member_id=STRING, client_id=STRING)),
         StructField("unsubscribed", _structs(topic=STRING, is_recent=BOOLEAN)),
         StructField(
             "waiting",
@@ -269,6 +278,7 @@ COMMIT_SIGNS = StructType(
                 silent_ms=BIGINT,
             ),
         ),
+        StructField("waiting_topics", _structs(topic=STRING, since_us=BIGINT)),
         StructField("waited_ms", BIGINT),
         StructField("expiring", _EXPIRING),
         StructField("expiring_if_deleted", _EXPIRING),
@@ -277,60 +287,15 @@ COMMIT_SIGNS = StructType(
 )
 """One row per group whose last commits show something, see ``jobs.audit.commit_signs``.
 
-``waiting``: partitions of members that never committed for them, or have stopped; it is a finding if records came in between the two times.
-``waited_ms``: how long an overdue target has been open. ``expiring_if_deleted``: the same as ``expiring`` if the group was deleted after
-its newest generation, which only its records can show; ``asks_for_deletion``: whether it may have been.
+``clients``: the members of the generation, if ``waiting`` or ``waited_ms`` is not null. ``waiting``: partitions of members that never
+committed for them, or have stopped; it is a finding if records came in between the two times. ``waiting_topics``: their topics, each with
+the earliest time. ``waited_ms``: how long an overdue target has been open. ``expiring_if_deleted``: the same as ``expiring`` if the group
+was deleted after its newest generation, which only its records can show; ``asks_for_deletion``: whether it may have been.
 """
-
-COMMIT_FACTS = StructType(
-    [
-        StructField("cluster_id", STRING),
-        StructField("group_id", STRING),
-        StructField("generation", INT),
-        StructField("position", BIGINT),
-        StructField("observed_at_ms", BIGINT),
-        StructField("member_count", INT),
-        StructField("unsubscribed", _structs(topic=STRING, is_recent=BOOLEAN)),
-        StructField("silent", _structs(member_id=STRING, partition_count=INT, record_count=BIGINT)),
-        StructField(
-            "stalled",
-            _structs(
-                member_id=STRING,
-                partition_count=INT,
-                partitions=ArrayType(STRING),
-                record_count=BIGINT,
-                lag=BIGINT,
-                since_ms=BIGINT,
-                silent_ms=BIGINT,
-            ),
-        ),
-        StructField("clients", _structs(member_id=STRING, client_id=STRING)),
-        StructField("expiring", _EXPIRING),
-        StructField("retention_hours", INT),
-        StructField(
-            "coordinator",
-            _struct(
-                broker=INT,
-                offsets_partition=INT,
-                seconds=DOUBLE,
-                group_count=BIGINT,
-                offset_record_count=BIGINT,
-                partition_offset_record_count=BIGINT,
-                own_offset_record_count=BIGINT,
-                mean_count=DOUBLE,
-            ),
-        ),
-        StructField(
-            "target",
-            _struct(waited_ms=BIGINT, rebalance_timeout_ms=INT, member_ids=ArrayType(STRING), records=_structs(key=BINARY, value=BINARY)),
-        ),
-    ]
-)
-"""One row per group with a possible finding on offset commits; see ``jobs.findings.commits`` for the fields."""
 
 LOAD_FACTS = StructType(
     [
-        *[COMMIT_FACTS[name] for name in ("cluster_id", "group_id", "generation", "position", "observed_at_ms")],
+        *_GENERATION,
         StructField("strategy", STRING),
         StructField("member_count", INT),
         StructField("partition_count", INT),
@@ -351,7 +316,7 @@ LOAD_FACTS = StructType(
 
 GROWTH_FACTS = StructType(
     [
-        *[COMMIT_FACTS[name] for name in ("cluster_id", "group_id", "generation", "position", "observed_at_ms")],
+        *_GENERATION,
         StructField("is_consumer_protocol", BOOLEAN),
         StructField("grown", _structs(topic=STRING, known_count=INT, partition_count=INT, seen_at_ms=BIGINT)),
         StructField("looked_until_ms", BIGINT),
@@ -362,7 +327,7 @@ GROWTH_FACTS = StructType(
 
 STUCK_FACTS = StructType(
     [
-        *[COMMIT_FACTS[name] for name in ("cluster_id", "group_id", "generation", "position", "observed_at_ms")],
+        *_GENERATION,
         StructField("waited_ms", BIGINT),
         StructField("rebalance_timeout_ms", INT),
         StructField("poll_count", BIGINT),

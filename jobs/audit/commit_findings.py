@@ -12,12 +12,10 @@ from functools import partial, reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.audit import udfs as audit_udfs
+from jobs.audit.commit_facts import GENERATION_FIELDS, fact_rows, find_in_commits, looks_of
 from jobs.audit.commit_signs import KnownMoments, log_of, read_signs, sign_rows
-from jobs.audit.expiring_commits import deleted_groups, expiring_commits
-from jobs.audit.found_rows import found_in
-from jobs.audit.open_targets import is_open, longest_timeout_ms, open_targets
-from jobs.audit.stalled_members import silent_members, stalled_members, waiting_partitions
+from jobs.audit.expiring_commits import deleted_groups
+from jobs.audit.open_targets import is_open, longest_timeout_ms, member_records
 from jobs.context import RunContext
 from jobs.findings import COMMIT_RULES
 from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE
@@ -27,7 +25,7 @@ from jobs.storage.scratch import StagedKeys
 from jobs.workers.guard import WorkerLimits
 from schemas.config import DEFAULT_RETENTION_HOURS
 from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY
-from schemas.staging import COMMIT_FACTS, COMMIT_SIGNS
+from schemas.staging import COMMIT_SIGNS, FOUND_ROWS
 from schemas.tables import (
     ASSIGNMENTS,
     FINDINGS,
@@ -88,8 +86,8 @@ def last_commits(commits: DataFrame) -> DataFrame:
 def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame, stage: Stage) -> DataFrame:
     """Return the brokers with far more offset records than the mean broker, each with the group that writes most of them.
 
-    Rows: (cluster_id, group_id); ``coordinator`` has the fields of ``jobs.findings.commits.BusyCoordinator``. The counts need records of
-    ``__consumer_offsets``, and the leaders of its partitions need topic metadata that has it.
+    Rows: (cluster_id, group_id), ``GENERATION_FIELDS``; ``coordinator`` has the fields of ``jobs.findings.commits.BusyCoordinator``. The
+    counts need records of ``__consumer_offsets``, and the leaders of its partitions need topic metadata that has it.
 
     Args:
         commits: one row per committed partition, which is one record.
@@ -131,7 +129,10 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
         & (F.col("of_broker") * F.col("broker_count") >= BUSY_SHARE * F.col("of_cluster"))
         & (F.col("of_broker") >= BUSY_RECORDS_PER_SECOND * F.col("seconds"))
     )
-    groups = busiest_brokers.where(is_hot).join(generations.select(*GROUP_KEY), list(GROUP_KEY))
+    known = generations.select(
+        *GROUP_KEY, *("generation", "position", "member_count"), F.unix_millis("observed_at").alias("observed_at_ms")
+    )
+    groups = busiest_brokers.where(is_hot).join(known, list(GROUP_KEY))
     first = F.row_number().over(of_broker.orderBy(F.desc("own"), "group_id"))
     coordinator = {
         "broker": F.col("broker"),
@@ -144,7 +145,9 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
         "mean_count": F.col("of_cluster") / F.col("broker_count"),
     }
     chosen = groups.withColumn("rank", first).where("rank = 1")
-    return chosen.select(*GROUP_KEY, F.struct(*[column.alias(name) for name, column in coordinator.items()]).alias("coordinator"))
+    return chosen.select(
+        *GROUP_KEY, *GENERATION_FIELDS, F.struct(*[column.alias(name) for name, column in coordinator.items()]).alias("coordinator")
+    )
 
 
 def known_moments(generations: DataFrame, commits: DataFrame, looks: DataFrame, landed_until: Mapping[str, int]) -> KnownMoments:
@@ -193,7 +196,7 @@ def commit_facts(
     landed_until: Mapping[str, int] | None = None,
     retention_hours: int = DEFAULT_RETENTION_HOURS,
 ) -> DataFrame:
-    """Return the facts for the rules on commits: one row per group with a possible finding, of ``schemas.staging.COMMIT_FACTS``.
+    """Return what the rules on commits use of the groups with a possible finding: rows of ``find_in_commits``.
 
     Args:
         generations: as ``newest_generations`` returns them.
@@ -204,7 +207,7 @@ def commit_facts(
         landed_until: see ``runs.landed_until``.
         retention_hours: how long brokers are taken to keep commits that nobody uses.
     """
-    newest, parts = generations.rows, []
+    newest = generations.rows
     moments = known_moments(newest, commits, looks, landed_until or {})
     given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).join(
         generations.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi"
@@ -213,34 +216,18 @@ def commit_facts(
     signs = stage("commit_signs", sign_rows(newest, given, last_commits(commits)).mapInArrow(read, COMMIT_SIGNS))
     shown = {
         "waiting": F.bool_or(F.col("waiting").isNotNull()),
-        "stopped": F.bool_or(F.exists("waiting", lambda one: one["is_stopped"])),
         "overdue": F.bool_or(F.col("waited_ms").isNotNull()),
         "asks": F.bool_or("asks_for_deletion"),
     }
     (has,) = signs.agg(*[column.alias(name) for name, column in shown.items()]).collect()
-    parts.append(signs.where("unsubscribed IS NOT NULL").select(*GROUP_KEY, "unsubscribed"))
-    parts.append(expiring_commits(signs, deleted_groups(signs, records) if has["asks"] else None))
-    if commit_count >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S:  # with fewer records no broker is busy
-        parts.append(busy_coordinators(newest, commits, looks, stage))
-    if has["overdue"]:
-        member_ids = F.transform("clients", lambda client: client["member_id"]).alias("member_ids")
-        overdue = signs.where("waited_ms IS NOT NULL").select(*GROUP_KEY, "waited_ms").join(newest, list(GROUP_KEY))
-        overdue = stage("overdue_targets", overdue.select(*GROUP_KEY, "waited_ms", "rebalance_timeout_ms", member_ids))
-        parts.append(open_targets(overdue, records))
-    if has["waiting"]:
-        grown = stage("waiting_partitions", waiting_partitions(signs, looks))
-        parts.append(silent_members(grown.where("NOT is_stopped")))
-        if has["stopped"]:
-            parts.append(stalled_members(grown.where("is_stopped"), looks))
-    kinds = [name for part in parts for name in part.columns if name not in GROUP_KEY]
-    together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts).groupBy(*GROUP_KEY)
-    known = together.agg(*[F.first(name, ignorenulls=True).alias(name) for name in kinds])  # few groups have any
-    times = {"observed_at_ms": F.unix_millis("observed_at"), "retention_hours": F.lit(retention_hours)}
-    facts = newest.withColumns(times).join(known, list(GROUP_KEY))
-    absent = [F.lit(None).cast(COMMIT_FACTS[name].dataType).alias(name) for name in COMMIT_FACTS.names if name not in facts.columns]
-    has_members = F.col("silent").isNotNull() | F.col("stalled").isNotNull()
-    clients = F.when(has_members, F.col("clients"))
-    return facts.select("*", *absent).withColumn("clients", clients).select(*COMMIT_FACTS.names)
+    may_be_busy = commit_count >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S  # with fewer records no broker is busy
+    return fact_rows(
+        signs,
+        busy_coordinators(newest, commits, looks, stage) if may_be_busy else None,
+        deleted_groups(signs, records) if has["asks"] else None,
+        member_records(signs, records) if has["overdue"] else None,
+        looks_of(signs, looks) if has["waiting"] else None,
+    )
 
 
 def refresh(context: RunContext) -> None:
@@ -253,9 +240,11 @@ def refresh(context: RunContext) -> None:
     newest = warehouse.materialize_keys("newest_positions", newest_positions(audits)).select(*GENERATION_KEY)
     generations = warehouse.materialize_keys("newest_generations", newest_generations(newest, snapshots))
     commit_count = warehouse.count(OFFSET_SNAPSHOTS.name)
-    state = (context.worker_limits, context.state.landed_until, context.settings.audit.offsets_retention_hours)
+    limits, retention_hours = context.worker_limits, context.settings.audit.offsets_retention_hours
+    state = (limits, context.state.landed_until, retention_hours)
     facts = commit_facts(generations, assignments, commits, commit_count, looks, records, warehouse.materialize_together, *state)
-    found = found_in(context, facts, audit_udfs.find_in_commits)
+    judge = partial(find_in_commits, retention_hours=retention_hours, limits=limits)
+    found = context.rows_of(FINDINGS, facts.mapInArrow(judge, FOUND_ROWS))
     stored = None
     if context.before.written.get(FINDINGS.name):
         stored = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in COMMIT_RULES]))

@@ -1,7 +1,7 @@
 """What the last commits of a group show about its newest generation, resolved by workers.
 
-A worker reads the newest generation of a group, its assignment, and the last commit of each partition. Whether records came into a
-partition is in metadata snapshots, so the partitions for which this decides are handed on.
+A worker reads the newest generation of a group, its assignment, and the last commit of each partition. Some of what it sees is a finding
+only together with metadata snapshots or with records of the group. These are read for few groups, see ``commit_facts``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NO_PARTITION = -1
 
 GENERATION_FIELDS = (
     *("position", "source", "member_count", "has_subscriptions", "subscribed", "log", "is_open", "rebalance_timeout_ms"),
-    *("observed_us", "emptied_us"),
+    *("generation", "observed_us", "emptied_us", "clients"),
 )
 LogKey = tuple[str, str, int]
 
@@ -194,18 +194,33 @@ def _signs_of_group(
     waiting += _never_committed(generation, members, moments.source_until.get((cluster_id, generation["source"])))
     expiring = _Expiry(generation, moments.newest[cluster_id] // 1_000, retention_ms)
     asks = expiring.asks_for_deletion(commits)
+    waited_ms = _overdue_ms(generation, moments.committed_until.get(log))
     signs = {
         "unsubscribed": _unsubscribed(generation, commits) or None,
         "waiting": waiting or None,
-        "waited_ms": _overdue_ms(generation, moments.committed_until.get(log)),
+        "waited_ms": waited_ms,
         "expiring": expiring.by_topic(commits, is_deleted_group=False),
         "expiring_if_deleted": expiring.by_topic(commits, is_deleted_group=True) if asks else None,
     }
     if any(value is not None for value in signs.values()):
-        yield cast(
-            CommitSignsRow,
-            {"cluster_id": cluster_id, "group_id": group_id, "position": generation["position"], "asks_for_deletion": asks, **signs},
-        )
+        of_generation = {
+            "cluster_id": cluster_id,
+            "group_id": group_id,
+            **{name: generation[name] for name in ("generation", "position", "member_count", "rebalance_timeout_ms")},
+            "observed_at_ms": generation["observed_us"] // 1_000,
+            "clients": generation["clients"] if waiting or waited_ms is not None else None,
+            "waiting_topics": _topics_of(waiting) or None,
+            "asks_for_deletion": asks,
+        }
+        yield cast(CommitSignsRow, {**of_generation, **signs})
+
+
+def _topics_of(waiting: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the topics of partitions, each with the earliest time since which records count."""
+    since: dict[str, int] = {}
+    for one in waiting:
+        since[one["topic"]] = min(since.get(one["topic"], one["since_us"]), one["since_us"])
+    return [{"topic": topic, "since_us": since_us} for topic, since_us in since.items()]
 
 
 def _add_commits(members: Mapping[str, _Member], commits: Iterable[LastCommit]) -> None:

@@ -1,5 +1,8 @@
 """Commits that the coordinator is going to delete soon, because nobody reads their partitions any more.
 
+Commits that should have expired before are left out: as they are still there, the broker keeps them for longer than assumed. Commits
+without a time of their own are left out too, as are those of groups that never had members.
+
 Since Kafka 2.1 (KIP-211) the retention of a classic group's commits begins when the group becomes empty, also for later commits of an
 admin. For a topic to which nobody subscribes any more it begins at the last commit. In groups of the consumer protocol, and in groups that
 never had members since they were deleted, it always begins at the last commit. ``tests/kafka/test_commits_expire.py`` compares all this
@@ -16,7 +19,7 @@ from schemas.wire.keys import CLASSIC_GROUP_METADATA
 
 
 def deleted_groups(signs: DataFrame, records: DataFrame) -> DataFrame:
-    """Return the groups that were deleted after their newest generation and have commits since, with ``is_deleted_group``.
+    """Return the groups that were deleted after their newest generation and have commits since: (cluster_id, group_id).
 
     Args:
         signs: rows of ``schemas.staging.COMMIT_SIGNS``.
@@ -24,23 +27,4 @@ def deleted_groups(signs: DataFrame, records: DataFrame) -> DataFrame:
     """
     asked = signs.where("asks_for_deletion").select(*GENERATION_KEY)
     tombstones = records.where((F.col("type") == CLASSIC_GROUP_METADATA) & F.col("value").isNull())
-    deleted = tombstones.join(F.broadcast(asked), list(GROUP_KEY)).where("offset > position").select(*GROUP_KEY).distinct()
-    return deleted.withColumn("is_deleted_group", F.lit(True))
-
-
-def expiring_commits(signs: DataFrame, deleted: DataFrame | None) -> DataFrame:
-    """Return the topics whose commits expire within a day of the newest moment of their cluster.
-
-    Rows: (cluster_id, group_id); ``expiring`` has topic, partition_count and expires_at_ms (of the first of them), by topic. Commits that
-    should have expired before are left out: as they are still there, the broker keeps them for longer than assumed. Commits without a time
-    of their own are left out too, as are those of groups that never had members.
-
-    Args:
-        signs: rows of ``schemas.staging.COMMIT_SIGNS``.
-        deleted: as ``deleted_groups`` returns them; None if no group may have been deleted.
-    """
-    if deleted is None:
-        return signs.where("expiring IS NOT NULL").select(*GROUP_KEY, "expiring")
-    known = signs.join(F.broadcast(deleted), list(GROUP_KEY), "left")
-    expiring = F.when(F.col("is_deleted_group"), F.col("expiring_if_deleted")).otherwise(F.col("expiring"))
-    return known.select(*GROUP_KEY, expiring.alias("expiring")).where("expiring IS NOT NULL")
+    return tombstones.join(F.broadcast(asked), list(GROUP_KEY)).where("offset > position").select(*GROUP_KEY).distinct()

@@ -74,6 +74,18 @@ def commit_rows(commits: DataFrame) -> DataFrame:
     return marked.select(*GROUP_KEY, position, order, commit)
 
 
+def look_column() -> Column:
+    """Return a row of ``topic_snapshots`` as the struct ``look`` with ``LOOK_FIELDS``."""
+    partitions = F.col("partitions")
+    fields = {
+        "look_us": F.unix_micros("observed_at"),
+        "partitions": partitions["partition"],
+        "begin_offsets": partitions["begin_offset"],
+        "end_offsets": partitions["end_offset"],
+    }
+    return F.struct(*[fields.get(name, F.col(name)).alias(name) for name in LOOK_FIELDS]).alias("look")
+
+
 def look_rows(topics: DataFrame, looks: DataFrame, is_bounded: bool) -> DataFrame:
     """Return metadata snapshots as rows of the groups with their topics: ``GENERATION_KEY``, row_order, ``look`` with ``LOOK_FIELDS``.
 
@@ -89,16 +101,12 @@ def look_rows(topics: DataFrame, looks: DataFrame, is_bounded: bool) -> DataFram
         times = looks.select(*TOPIC_KEY, "observed_at").join(first, list(TOPIC_KEY))
         since = times.groupBy(*TOPIC_KEY).agg(F.max(F.when(is_before, F.col("observed_at"))).alias("since"))
         content = looks.join(since, list(TOPIC_KEY)).where(F.coalesce(F.col("observed_at") >= F.col("since"), F.lit(True)))
-    partitions = F.col("partitions")
-    fields = {
-        "look_us": F.unix_micros("observed_at"),
-        "partitions": partitions["partition"],
-        "begin_offsets": partitions["begin_offset"],
-        "end_offsets": partitions["end_offset"],
-    }
-    look = F.struct(*[fields.get(name, F.col(name)).alias(name) for name in LOOK_FIELDS]).alias("look")
     place = [F.lit(BEFORE_ALL).alias("position"), F.lit(RowOrder.LOOK.value).alias("row_order")]
-    return topics.select(*GROUP_KEY, "topic").join(content.select(*TOPIC_KEY, look), list(TOPIC_KEY)).select(*GROUP_KEY, *place, "look")
+    return (
+        topics.select(*GROUP_KEY, "topic")
+        .join(content.select(*TOPIC_KEY, look_column()), list(TOPIC_KEY))
+        .select(*GROUP_KEY, *place, "look")
+    )
 
 
 def in_log_order(generations: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
@@ -176,7 +184,7 @@ def _keyed_items(batches: Batches) -> Iterator[tuple[tuple[str, str], Item]]:
         for (key, order), run in groupby(zip(keys, orders, strict=True)):
             count = sum(1 for _ in run)
             if order == RowOrder.LOOK:
-                yield from ((key, look) for look in _looks(batch, at, count))
+                yield from ((key, look) for look in seen_topics(batch, at, count))
             elif order < 0:
                 yield key, CommitRun([column[at : at + count] for column in commits], order == RowOrder.TIMED_COMMIT)
             else:
@@ -187,7 +195,13 @@ def _keyed_items(batches: Batches) -> Iterator[tuple[tuple[str, str], Item]]:
             at += count
 
 
-def _looks(batch: pa.RecordBatch, at: int, count: int) -> Iterator[SeenTopic]:
+def seen_topics(batch: pa.RecordBatch, at: int, count: int) -> Iterator[SeenTopic]:
+    """Yield the metadata snapshots in some rows of a batch, whose column ``look`` is ``look_column``.
+
+    Args:
+        at: the first of these rows.
+        count: how many there are.
+    """
     topics, times, ids, *lists = batch.column("look").slice(at, count).flatten()
     for place in range(count):
         numbers = [column[place].values for column in lists]

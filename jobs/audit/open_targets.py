@@ -6,11 +6,13 @@ A snapshot has its members as they were when the target was made. What they have
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.findings.commits import OpenTarget, WaitingMember
-from schemas.computed_row_types import CommitFactsRow
+from schemas.computed_row_types import CommitSignsRow
 from schemas.keys import GROUP_KEY
 from schemas.vocabulary import GroupType
 from schemas.wire import VALUE_DECODERS, decode_key
@@ -33,40 +35,38 @@ def longest_timeout_ms() -> Column:
     return F.coalesce(F.array_max(F.col("members")["rebalance_timeout_ms"]), F.lit(DEFAULT_REBALANCE_TIMEOUT_MS))
 
 
-def open_targets(overdue: DataFrame, records: DataFrame) -> DataFrame:
-    """Return the groups with the last records of their members.
-
-    Rows: (cluster_id, group_id); ``target`` has the columns of ``overdue``, and ``records`` with key and value.
+def member_records(signs: DataFrame, records: DataFrame) -> DataFrame:
+    """Return the records of members of the groups with an overdue target: (cluster_id, group_id), key, value, offset.
 
     Args:
-        overdue: (cluster_id, group_id); waited_ms, rebalance_timeout_ms, member_ids; materialized.
+        signs: rows of ``schemas.staging.COMMIT_SIGNS``.
         records: rows of ``group_records``.
     """
-    of_members = records.where(F.col("type").isin(MEMBER, CURRENT)).join(
-        F.broadcast(overdue.select(*GROUP_KEY)), list(GROUP_KEY), "left_semi"
-    )
-    last = of_members.groupBy(*GROUP_KEY, "key").agg(F.max_by("value", "offset").alias("value"))
-    packed = last.groupBy(*GROUP_KEY).agg(F.collect_list(F.struct("key", "value")).alias("records"))
-    target = F.struct("waited_ms", "rebalance_timeout_ms", "member_ids", "records").alias("target")
-    return overdue.join(packed, list(GROUP_KEY)).select(*GROUP_KEY, target)
+    overdue = signs.where("waited_ms IS NOT NULL").select(*GROUP_KEY)
+    of_members = records.where(F.col("type").isin(MEMBER, CURRENT)).join(F.broadcast(overdue), list(GROUP_KEY), "left_semi")
+    return of_members.select(*GROUP_KEY, "key", "value", "offset")
 
 
-def read_target(row: CommitFactsRow) -> OpenTarget | None:
-    """Return the members of a target that have not reached it and are still in the group; None if there is no such target."""
-    target = row["target"]
-    if target is None:
+def read_target(sign: CommitSignsRow, records: Mapping[bytes, bytes | None]) -> OpenTarget | None:
+    """Return the members of a target that have not reached it and are still in the group; None if there is no such target.
+
+    Args:
+        records: key -> value, of the last records of its members.
+    """
+    waited_ms = sign["waited_ms"]
+    if waited_ms is None or not records:
         return None
     currents, gone = {}, set()
-    for record in target["records"]:
-        key = decode_key(record["key"])
-        if key.record_type == MEMBER and record["value"] is None:
+    for record_key, value in records.items():
+        key = decode_key(record_key)
+        if key.record_type == MEMBER and value is None:
             gone.add(key.member_id)
-        elif key.record_type == CURRENT and record["value"] is not None:
-            currents[key.member_id] = VALUE_DECODERS[CURRENT](record["value"])
+        elif key.record_type == CURRENT and value is not None:
+            currents[key.member_id] = VALUE_DECODERS[CURRENT](value)
     waiting = []
-    for member_id in target["member_ids"]:
+    for member_id in (client["member_id"] for client in sign["clients"] or ()):
         current = currents.get(member_id)
-        has_reached = current is not None and (current.state, current.member_epoch) == (STABLE, row["generation"])
+        has_reached = current is not None and (current.state, current.member_epoch) == (STABLE, sign["generation"])
         if member_id not in gone and not has_reached:
             waiting.append(WaitingMember(member_id, current is not None and current.state == UNREVOKED))
-    return OpenTarget(row["generation"], target["waited_ms"], target["rebalance_timeout_ms"], waiting) if waiting else None
+    return OpenTarget(sign["generation"], waited_ms, sign["rebalance_timeout_ms"], waiting) if waiting else None

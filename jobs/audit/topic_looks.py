@@ -35,6 +35,14 @@ class Look:
         is_dense = listed == list(range(len(listed)))
         self._places = None if is_dense else {partition: place for place, partition in enumerate(listed)}
 
+    def has_ends(self) -> bool:
+        """Return whether it says where the log of any partition ends."""
+        return self._ends.has_any()
+
+    def has_partitions_of(self, other: Look) -> bool:
+        """Return whether it has the same partitions as another metadata snapshot of its topic."""
+        return len(self._ends.values) == len(other._ends.values) and self._places == other._places
+
     def of(self, partition: int) -> Seen | None:
         """Return what it says of a partition; None if it does not have the partition."""
         place = partition if self._places is None else self._places.get(partition, -1)
@@ -51,6 +59,10 @@ class _Numbers:
     def __init__(self, numbers: pa.Array) -> None:
         self._are_null = numbers.is_null().to_numpy(zero_copy_only=False) if numbers.null_count else None
         self.values = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+
+    def has_any(self) -> bool:
+        """Return whether any number is not null."""
+        return bool(len(self.values)) and (self._are_null is None or not self._are_null.all())
 
     def at(self, place: int) -> int | None:
         return None if self._are_null is not None and self._are_null[place] else int(self.values[place])

@@ -24,12 +24,11 @@ from assignors.generation.balance import Balance
 from assignors.java.ordering import coordinator_partition
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
 from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS, Around, FoundCause, LoggedEvent, around_of, explain, merged, recorded_causes
+from jobs.audit.finding_rows import finding_rows, generation_of
 from jobs.audit.load_imbalance import held_topics, rated_rows, weigh
 from jobs.audit.offset_rows import Item, read_generations, read_groups
-from jobs.audit.open_targets import read_target
 from jobs.audit.resume_offsets import GroupOffsets
-from jobs.findings import COMMIT_RULES, LOAD_RULES, LOOK_RULES, RULES, STUCK_RULES, Finding, GroupHistory, find, gather_facts
-from jobs.findings.commits import BusyCoordinator, CommitFacts, ExpiringTopic, SilentMember, StalledMember, UnsubscribedTopic
+from jobs.findings import LOAD_RULES, LOOK_RULES, RULES, STUCK_RULES, GroupHistory, find, gather_facts
 from jobs.findings.loads import LoadFacts
 from jobs.findings.looks import GrownTopic, GrowthFacts
 from jobs.findings.stuck import StuckFacts
@@ -38,10 +37,8 @@ from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
 from jobs.workers.packing import is_fact_of_its_own, unpack_generation, unpack_snapshot_row
 from schemas.computed_row_types import (
     AuditedRow,
-    CommitFactsRow,
     ExplainedRow,
     FoundRow,
-    GenerationRow,
     GrowthFactsRow,
     LoadFactsRow,
     StoredSnapshot,
@@ -126,11 +123,11 @@ def _audit_snapshot(
     moment = offsets.moment(row["observed_us"], row["is_complete"], known.max_look_delay_s)
     count = known.offsets_partition_counts.get(row["cluster_id"])
     common = {
-        **_generation_of(row),
+        **generation_of(row),
         "coordinator_partition": row["offsets_partition"] if count is None else coordinator_partition(row["group_id"], count),
         "member_count": len(snapshot.members),
     }
-    for finding in _finding_rows(row, find(facts, RULES)):
+    for finding in finding_rows(row, find(facts, RULES)):
         yield {"finding": finding}
     for solution, figures, holdings in zip(solved, audits, (one.assignment for one in generation.solutions), strict=True):
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
@@ -247,26 +244,6 @@ def _found(batches: Iterable[pa.RecordBatch], findings_of: Callable[[Any], Itera
     yield from to_batches(chain.from_iterable(map(findings_of, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
 
 
-def find_in_commits(batches: Iterable[pa.RecordBatch]) -> Batches:
-    """Yield the findings of rows of ``COMMIT_FACTS``, as rows of ``FOUND_ROWS``."""
-    yield from _found(batches, _commit_findings)
-
-
-def _commit_findings(row: CommitFactsRow) -> Iterator[FoundRow]:
-    facts = CommitFacts(
-        row["member_count"],
-        [UnsubscribedTopic(**topic) for topic in row["unsubscribed"] or ()],
-        [SilentMember(**member) for member in row["silent"] or ()],
-        None if row["coordinator"] is None else BusyCoordinator(**row["coordinator"]),
-        read_target(row),
-        [StalledMember(**member) for member in row["stalled"] or ()],
-        [ExpiringTopic(**topic) for topic in row["expiring"] or ()],
-        row["retention_hours"],
-        {client["member_id"]: client["client_id"] for client in reversed(row["clients"] or ())},  # the first one, if a member occurs twice
-    )
-    return _finding_rows(row, find(facts, COMMIT_RULES))
-
-
 def _facts_of(kind: type[_Facts], row: Mapping[str, Any]) -> _Facts:
     return kind(**{field.name: row[field.name] for field in fields(kind)})
 
@@ -277,7 +254,7 @@ def find_in_loads(batches: Iterable[pa.RecordBatch]) -> Batches:
 
 
 def _load_findings(row: LoadFactsRow) -> Iterator[FoundRow]:
-    return _finding_rows(row, find(_facts_of(LoadFacts, row), LOAD_RULES))
+    return finding_rows(row, find(_facts_of(LoadFacts, row), LOAD_RULES))
 
 
 def find_stuck(batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -286,7 +263,7 @@ def find_stuck(batches: Iterable[pa.RecordBatch]) -> Batches:
 
 
 def _stuck_findings(row: StuckFactsRow) -> Iterator[FoundRow]:
-    return _finding_rows(row, find(_facts_of(StuckFacts, row), STUCK_RULES))
+    return finding_rows(row, find(_facts_of(StuckFacts, row), STUCK_RULES))
 
 
 def find_in_looks(batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -297,30 +274,7 @@ def find_in_looks(batches: Iterable[pa.RecordBatch]) -> Batches:
 def _growth_findings(row: GrowthFactsRow) -> Iterator[FoundRow]:
     grown = [GrownTopic(**topic) for topic in row["grown"]]
     facts = GrowthFacts(row["is_consumer_protocol"], grown, row["looked_until_ms"], row["known_until_ms"])
-    return _finding_rows(row, find(facts, LOOK_RULES))
-
-
-def _generation_of(row: GenerationRow) -> GenerationRow:
-    return {
-        "cluster_id": row["cluster_id"],
-        "group_id": row["group_id"],
-        "generation": row["generation"],
-        "position": row["position"],
-        "observed_at_ms": row["observed_at_ms"],
-    }
-
-
-def _finding_rows(row: GenerationRow, found: Iterable[Finding]) -> Iterator[FoundRow]:
-    where = _generation_of(row)
-    for finding in found:
-        yield {
-            **where,
-            "rule_id": finding.rule_id.value,
-            "severity": finding.severity.value,
-            "message": finding.message,
-            "evidence": list(finding.evidence.items()),
-            "advice": finding.advice,
-        }
+    return finding_rows(row, find(facts, LOOK_RULES))
 
 
 class RepeatedKeyError(RuntimeError):

@@ -28,8 +28,9 @@ from pyspark.sql.types import (
 
 from assignors.audit.movements import Difference, Movement
 from assignors.generation.balance import Balance
+from jobs.audit.arrived_records import WaitingPartition
 from jobs.audit.udfs import BALANCE_COLUMNS, BOUND_COLUMNS, DIFFERENCE_COLUMNS, SOLUTION_COLUMNS
-from jobs.findings.commits import BusyCoordinator, ExpiringTopic, SilentMember, StalledMember, UnsubscribedTopic
+from jobs.findings.commits import ExpiringTopic, UnsubscribedTopic
 from jobs.findings.looks import GrownTopic
 from schemas import computed_row_types, row_types, staging
 
@@ -57,7 +58,6 @@ ROWS = {
     "FOUND_ROWS": computed_row_types.FoundRow,
     "PLACED_GROUPS": computed_row_types.PlacedGroup,
     "COMMIT_SIGNS": computed_row_types.CommitSignsRow,
-    "COMMIT_FACTS": computed_row_types.CommitFactsRow,
     "LOAD_FACTS": computed_row_types.LoadFactsRow,
     "GROWTH_FACTS": computed_row_types.GrowthFactsRow,
     "STUCK_FACTS": computed_row_types.StuckFactsRow,
@@ -115,15 +115,14 @@ def test_every_struct_has_a_type() -> None:
 @pytest.mark.parametrize(
     ("struct", "declared"),
     [
-        (struct_of(staging.COMMIT_FACTS["unsubscribed"]), UnsubscribedTopic),
-        (struct_of(staging.COMMIT_FACTS["silent"]), SilentMember),
-        (struct_of(staging.COMMIT_FACTS["stalled"]), StalledMember),
-        (struct_of(staging.COMMIT_FACTS["expiring"]), ExpiringTopic),
-        (struct_of(staging.COMMIT_FACTS["coordinator"]), BusyCoordinator),
+        (struct_of(staging.COMMIT_SIGNS["unsubscribed"]), UnsubscribedTopic),
+        (struct_of(staging.COMMIT_SIGNS["waiting"]), WaitingPartition),
+        (struct_of(staging.COMMIT_SIGNS["expiring"]), ExpiringTopic),
+        (struct_of(staging.COMMIT_SIGNS["expiring_if_deleted"]), ExpiringTopic),
         (struct_of(staging.GROWTH_FACTS["grown"]), GrownTopic),
     ],
 )
-def test_commit_facts_have_the_columns_of_their_structs(struct: StructType, declared: type) -> None:
+def test_facts_have_the_columns_of_their_structs(struct: StructType, declared: type) -> None:
     assert list(differences(declared, struct)) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from jobs.audit.commit_facts import find_in_commits
 from jobs.audit.commit_findings import commit_facts, newest_generations
-from jobs.audit.udfs import find_in_commits
 from jobs.storage.current_lag import newest_positions
 from jobs.storage.scratch import StagedKeys
 from jobs.workers.guard import WorkerLimits
+from schemas.config import DEFAULT_RETENTION_HOURS
 from schemas.staging import FOUND_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, GROUP_RECORDS, OFFSET_SNAPSHOTS
 from tests.builders.consumer_group_records import Log
@@ -299,6 +301,7 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
     ]
     commits = all_commits(spark, of_all(1))
     generations = newest_generations(newest_positions(frame(spark, GENERATION_AUDITS.schema, audits)), snapshots(spark, *commit_rows))
+    limits = WorkerLimits(memory_mb=4_096, idle_timeout_s=60)
     facts = commit_facts(
         StagedKeys(generations, generations.count()),
         frame(spark, ASSIGNMENTS.schema, given),
@@ -307,11 +310,12 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
         looks(spark, *of_all(2)),
         frame(spark, GROUP_RECORDS.schema, [{**row, "cluster_id": name} for name, records in RECORDS.items() for row in records]),
         unstaged,
-        WorkerLimits(memory_mb=4_096, idle_timeout_s=60),
+        limits,
         {f"{name} 0": LANDED for name in CASES},
     )
     by_case = defaultdict(list)
-    for row in facts.mapInArrow(find_in_commits, FOUND_ROWS).collect():
+    judge = partial(find_in_commits, retention_hours=DEFAULT_RETENTION_HOURS, limits=limits)
+    for row in facts.mapInArrow(judge, FOUND_ROWS).collect():
         by_case[row["cluster_id"]].append(row.asDict())
     return by_case
 
