@@ -174,6 +174,17 @@ class ExplainedRow(TypedDict):
     assignment_ms: int | None
 
 
+class ExpiredSession(TypedDict):
+    """A row of ``EXPIRED_SESSIONS``."""
+
+    cluster_id: str
+    group_id: str
+    position: int
+    member_id: str
+    silence_ms: int
+    session_timeout_ms: int
+
+
 class SubjectRow(GenerationRow, StoredTopics):
     """A row of ``jobs.what_if.save.subjects``. ``jobs.workers.packing`` reads its other columns, by lists of names."""
 

@@ -243,6 +243,16 @@ EXPLAINED_ROWS = StructType(
 )
 """One row per generation, with its causes in all sources, and what a log says about its duration."""
 
+EXPIRED_SESSIONS = StructType(
+    [
+        *[GENERATION_AUDITS.schema[name] for name in GENERATION_KEY],
+        StructField("member_id", STRING),
+        StructField("silence_ms", BIGINT),
+        StructField("session_timeout_ms", INT),
+    ]
+)
+"""One row per member whose session has likely expired before a generation: for how long it had been silent, and its session timeout."""
+
 PLACED_GROUPS = StructType([StructField("cluster_id", STRING), StructField("group_id", STRING), StructField("offsets_partition", INT)])
 """One row per group: the partition of ``__consumer_offsets`` that holds it."""
 

@@ -1,52 +1,39 @@
-"""Causes that no log says and commits make likely: the session of a member expired.
-
-A member that commits regularly stops, its records go on, and when its session timeout is over it is gone. None of these is enough alone.
-A consumer without new records may commit nothing for hours and then close. A member that leaves also seems silent if another one joins
-again late: the generation without it comes only then. So the silence has to be about as long as the session timeout. A member that has
-polled nothing for its rebalance timeout leaves by itself.
+"""Causes that no log says and commits make likely: the session of a member expired; see ``expired_sessions``.
 
 The last commit of a member is that of the partitions that others took over, which ``movements`` has. Commits themselves are read only for
 members that have been silent for longer than their session timeout, at most ``LOOK_BACK`` before the generation and ``LOOK_AHEAD`` after
-it. ``tests/kafka/test_expired_sessions.py`` compares all this with members of real clients.
+it.
 """
 
 from __future__ import annotations
 
 import logging
 from datetime import datetime, timedelta
+from functools import partial
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from assignors.audit.movements import REASSIGNED
 from assignors.audit.triggers import Trigger
 from jobs.audit.causes import OF_DEPARTURES
+from jobs.audit.expired_sessions import COMMIT_FIELDS, DEPARTURE_FIELDS, find_expired_sessions
 from jobs.audit.load_imbalance import AUDIT_KEY
 from jobs.audit.new_commits import CLOCKS_DIFFER, READ_HERE, earlier_rows
 from jobs.context import RunContext
+from jobs.storage.hashed_keys import hashed
 from jobs.storage.scratch import StagedKeys
 from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY
+from schemas.staging import EXPIRED_SESSIONS
 from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import Basis, Cause, CauseSource, GroupType
 
 logger = logging.getLogger(__name__)
 
-FEWEST_COMMITS = 10
-"""How often a member must have committed before. With fewer commits a random pause is often as long as a session."""
 LOOK_BACK = timedelta(hours=1)
 """How far before a generation commits are read."""
 LOOK_AHEAD = timedelta(minutes=2)
 """How far after a generation commits of the new owners are read, and at most half of the silence."""
-TIMES_LONGEST_GAP = 2
-"""A silence must be this many times as long as the longest one before."""
-SLACK = 0.25
-"""The part of its session timeout by which the generation may be later: the others join again at their next heartbeat and poll."""
-LEAST_SLACK_MS = 1_000
-"""The same where all others have waited for the member: they had joined again before."""
-LEAST_GROWTH = 0.5
-"""The part of the usual number of records that must have come in since the last commit. An idle member had none."""
-UNCHANGED_COMMITS = 3
-"""A client that has committed the same offsets so often also commits without records. Then its silence does not mean that none came."""
 HEARTBEAT_MS = 5_000
 """Kafka's default of ``group.consumer.heartbeat.interval.ms``. Under the consumer protocol a session begins at the last heartbeat, which
 may be so much before the last commit. The next target may be made so much after its end, at a heartbeat of another member. Under the
@@ -100,8 +87,7 @@ def _silence_ms() -> Column:
 def commits_around(silent: DataFrame, movements: DataFrame, commits: DataFrame) -> DataFrame:
     """Return the commits of their groups around the departures of silent members: those before, and those of the new owners after it.
 
-    Rows: the columns of ``silent``; topic, partition, committed_at, committed_offset, ``is_own`` (of a partition that was taken over from
-    the member), ``is_before`` (the departure), ``is_unchanged`` (as the commit before of the partition; null for the first).
+    Rows: (cluster_id, group_id), ``DEPARTURE_FIELDS`` and ``COMMIT_FIELDS``; those of a departure come in one partition, by time.
 
     Args:
         silent: as ``silent_departures`` returns them.
@@ -118,80 +104,18 @@ def commits_around(silent: DataFrame, movements: DataFrame, commits: DataFrame) 
     times = {
         "from_time": F.greatest("since", F.col("observed_at") - F.lit(LOOK_BACK)),
         "to_time": F.timestamp_millis(F.unix_millis("observed_at") + ahead_ms),
+        "observed_us": F.unix_micros("observed_at"),
+        "last_us": F.unix_micros("last_at"),
     }
-    made = commits.where("NOT is_deleted AND committed_at IS NOT NULL").select(*PARTITION_KEY, "committed_at", "committed_offset")
+    made = commits.where("NOT is_deleted AND committed_at IS NOT NULL").select(
+        *PARTITION_KEY, "committed_at", "committed_offset", F.unix_micros("committed_at").alias("committed_us")
+    )
     near = made.join(F.broadcast(silent.withColumns(times)), list(GROUP_KEY))
     around = near.where("committed_at > from_time AND committed_at <= to_time")
-    marked = around.join(F.broadcast(own), [*PARTITION_KEY, "position", "member_id"], "left").withColumns(
-        {"is_own": F.coalesce("is_owned", F.lit(False)), "is_before": F.col("committed_at") < F.col("observed_at")}
-    )
-    of_partition = Window.partitionBy(*MEMBER_KEY, "topic", "partition").orderBy("committed_at")
-    is_unchanged = F.col("committed_offset") == F.lag("committed_offset").over(of_partition)
-    return marked.where("is_before OR is_own").withColumn("is_unchanged", is_unchanged).drop("is_owned", "from_time", "to_time")
-
-
-def _with_records(around: DataFrame) -> DataFrame:
-    """Return the members for some of whose partitions the new owners soon committed about as many records as usual: ``MEMBER_KEY``.
-
-    Args:
-        around: as ``commits_around`` returns them.
-    """
-    before, after = F.when(F.col("is_before"), F.col("committed_at")), F.when(~F.col("is_before"), F.col("committed_at"))
-    ends = around.where("is_own").groupBy(*MEMBER_KEY, "topic", "partition")
-    chosen = {
-        "first": F.min_by(F.struct("committed_offset", "committed_at"), before),
-        "last": F.max_by(F.struct("committed_offset", "committed_at"), before),
-        "next": F.max_by(F.struct("committed_offset", "committed_at"), after),
-    }
-    by_partition = ends.agg(*[column.alias(name) for name, column in chosen.items()])
-
-    def between(start: str, end: str) -> tuple[Column, Column]:
-        first, last = F.col(start), F.col(end)
-        records = last["committed_offset"].cast("double") - first["committed_offset"].cast("double")
-        return records, (F.unix_millis(last["committed_at"]) - F.unix_millis(first["committed_at"])).cast("double")
-
-    (usual, usual_ms), (since, since_ms) = between("first", "last"), between("last", "next")
-    goes_on = (usual > 0) & (since * usual_ms >= F.lit(LEAST_GROWTH) * usual * since_ms)
-    return by_partition.where(goes_on).select(*MEMBER_KEY).distinct().withColumn("has_records", F.lit(True))
-
-
-def likely_expired(around: DataFrame) -> DataFrame:
-    """Return the silent members that had committed regularly and whose records went on, if they left when their session timeout was over.
-
-    Rows: ``MEMBER_KEY``; silence_ms, session_timeout_ms.
-
-    Args:
-        around: as ``commits_around`` returns them.
-    """
-    of_member = (*MEMBER_KEY, "observed_at", "last_at", *TIMEOUTS)
-    # One request commits many partitions.
-    requests = (
-        around.where("is_before")
-        .groupBy(*of_member, "committed_at")
-        .agg(F.bool_or("is_own").alias("is_own"), F.bool_and("is_unchanged").alias("is_unchanged"))
-    )
-    in_order = Window.partitionBy(*MEMBER_KEY, "is_own").orderBy("committed_at")
-    gap_ms = F.unix_millis("committed_at") - F.unix_millis(F.lag("committed_at").over(in_order))
-    by_member = (
-        requests.withColumn("gap_ms", gap_ms)
-        .groupBy(*of_member)
-        .agg(
-            F.count_if("is_own").alias("own_count"),
-            F.count_if(F.col("is_own") & F.col("is_unchanged")).alias("unchanged_count"),
-            F.max(F.when(F.col("is_own"), F.col("gap_ms"))).alias("gap_ms"),
-            F.max(F.when(~F.col("is_own"), F.col("committed_at"))).alias("others_at"),
-        )
-        .join(F.broadcast(_with_records(around)), list(MEMBER_KEY), "left")
-    )
-    silence_ms, session_ms, gap = _silence_ms(), F.col("session_timeout_ms"), F.col("gap_ms")
-    is_regular = (F.col("own_count") >= FEWEST_COMMITS) & (silence_ms >= TIMES_LONGEST_GAP * gap)
-    polled_in_time = silence_ms + gap < F.col("rebalance_timeout_ms")
-    had_records = F.col("has_records").isNotNull() | (F.col("unchanged_count") >= UNCHANGED_COMMITS)
-    others_went_on = F.coalesce(F.unix_millis("others_at") - F.unix_millis("last_at") > session_ms / 2, F.lit(False))
-    slack_ms = F.when(others_went_on, session_ms * SLACK).otherwise(F.lit(LEAST_SLACK_MS))
-    is_in_time = silence_ms <= session_ms + gap + slack_ms + F.col("heartbeat_ms")
-    likely = by_member.where(is_regular & polled_in_time & had_records & is_in_time)
-    return likely.select(*MEMBER_KEY, silence_ms.alias("silence_ms"), "session_timeout_ms")
+    marked = around.join(F.broadcast(own), [*PARTITION_KEY, "position", "member_id"], "left")
+    marked = marked.withColumn("is_own", F.coalesce("is_owned", F.lit(False))).where("is_own OR committed_us < observed_us")
+    chosen = marked.select(*GROUP_KEY, *DEPARTURE_FIELDS, *COMMIT_FIELDS)
+    return chosen.repartition(*MEMBER_KEY).sortWithinPartitions(*hashed(*MEMBER_KEY), "committed_us")
 
 
 def _is_logged_departure(cause: Column) -> Column:
@@ -203,7 +127,7 @@ def with_inferred(audits: DataFrame, expired: DataFrame | None) -> DataFrame:
     """Return audits with the causes that are inferred now, after the others. A member whose departure is in a log gets none.
 
     Args:
-        expired: as ``likely_expired`` returns them; None if there are none.
+        expired: rows of ``EXPIRED_SESSIONS``; None if there are none.
     """
     known = F.filter("causes", lambda one: one["source"] != str(CauseSource.INFERRED))
     if expired is None:
@@ -234,7 +158,7 @@ def _since(silent: DataFrame) -> datetime | None:
 
 
 def find_expired(context: RunContext, movements: DataFrame, groups: StagedKeys | None) -> DataFrame | None:
-    """Return the members of generations whose session has likely expired, as ``likely_expired`` does; None if there are none.
+    """Return the members of generations whose session has likely expired, as rows of ``EXPIRED_SESSIONS``; None if there are none.
 
     Args:
         movements: all of the generations to look at, stored.
@@ -253,8 +177,9 @@ def find_expired(context: RunContext, movements: DataFrame, groups: StagedKeys |
     if silent is None:
         return None
     commits = warehouse.read(OFFSET_SNAPSHOTS.name).where(F.col("observed_month") >= F.trunc(F.lit(_since(silent)), "month"))
-    around = warehouse.materialize_any("commits_around", commits_around(silent, observed, commits))
-    return None if around is None else warehouse.materialize_any("expired_sessions", likely_expired(around))
+    find = partial(find_expired_sessions, limits=context.worker_limits)
+    expired = commits_around(silent, observed, commits).mapInArrow(find, EXPIRED_SESSIONS)
+    return warehouse.materialize_any("expired_sessions", expired)
 
 
 def refresh(context: RunContext) -> None:

@@ -17,7 +17,7 @@ from jobs.report.change_rows import collect_changes
 from jobs.report.commit_groups import count_commits
 from jobs.report.deletions import last_deletions
 from jobs.report.groups import add_settled
-from jobs.report.lag_rows import collect_group_lags, collect_lags
+from jobs.report.lag_rows import collect_lags
 from jobs.report.queries import (
     MOST_GENERATIONS,
     TOPICS_SHOWN,
@@ -93,7 +93,7 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     of_chosen = findings.where(
         is_one_of([dict(zip(GROUP_KEY, key, strict=True)) for key in sorted({key[:2] for key in chosen})], *GROUP_KEY)
     )
-    details = collect_details(warehouse, settings, worst, newest_ms)
+    details = collect_details(warehouse, settings, worst, newest_ms, with_other_lags=True)
     condensed = collect(condense_findings(of_chosen))
     fleet = collect(tally_fleet(audits.where(~is_one_of(worst, *GROUP_KEY))))
     return ReportRows(
@@ -107,7 +107,7 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
         changes=details.changes,
         findings=[{**with_traffic(row, settings), **chosen[key]} for row in condensed if (key := finding_key(row)) in chosen],
         predicted=collect_predicted(warehouse, ranked, settings.backtest_generations) if settings.backtest_generations else None,
-        group_lags=collect_group_lags(warehouse),
+        group_lags=details.group_lags,
         newest_ms=newest_ms,
     )
 
@@ -124,16 +124,23 @@ def _rows(table: Table) -> Iterator[dict[str, Any]]:
 
 
 def collect_details(
-    warehouse: Warehouse, settings: ReportSettings, groups: Sequence[Mapping[str, Any]], newest_ms: Mapping[str, int]
+    warehouse: Warehouse,
+    settings: ReportSettings,
+    groups: Sequence[Mapping[str, Any]],
+    newest_ms: Mapping[str, int],
+    *,
+    with_other_lags: bool = False,
 ) -> ReportRows:
     """Return the rows of ``ReportRows`` on the single groups ``groups``, without their findings.
 
     Args:
         newest_ms: see ``ReportRows``.
+        with_other_lags: also return the lags of all other groups, see ``collect_lags``.
     """
+    part = settings.max_detail_rows / max(len(groups), 1)
+    lags = collect_lags(warehouse, groups, _share(part, LAGS_SHARE, MOST_LAGS), newest_ms, with_others=with_other_lags)
     if not groups:
-        return ReportRows()
-    part = settings.max_detail_rows / len(groups)
+        return ReportRows(group_lags=lags.group_lags)
     audits, movements = (warehouse.read(spec.name).where(is_one_of(groups, *GROUP_KEY)) for spec in (GENERATION_AUDITS, MOVEMENTS))
     tallies = collect(tally_groups(audits, _share(part, GENERATIONS_SHARE, MOST_GENERATIONS)))
     detailed = add_settled(groups, tallies)
@@ -150,7 +157,8 @@ def collect_details(
         holdings=holdings,
         flows=flows,
         members=collect(describe_members(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(_since(unnamed)))) if unnamed else (),
-        lags=collect_lags(warehouse, groups, _share(part, LAGS_SHARE, MOST_LAGS), newest_ms),
+        lags=lags.lags,
+        group_lags=lags.group_lags,
         changes=collect_changes(warehouse, groups),
     )
 

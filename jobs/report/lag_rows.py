@@ -1,14 +1,15 @@
-"""Rows of the lag of now, for the details of single groups."""
+"""Rows of the lag of now: the partitions of the groups with details, and the sum of every other group."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.storage.current_lag import current_lag, group_lags
+from jobs.storage.current_lag import current_lag
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.keys import GROUP_KEY
@@ -19,54 +20,72 @@ MOST_COMMITS = 1_000_000
 """Stored commits up to which the list has the lag of every group; with more of them, only that of groups with details."""
 
 
-def largest_lags(lags: DataFrame, limit: int) -> DataFrame:
+@dataclass(frozen=True)
+class CollectedLags:
+    """Rows of the lag of now.
+
+    Attributes:
+        lags: ``ReportRows.lags``, of the groups with details.
+        group_lags: ``ReportRows.group_lags``, of the other groups.
+    """
+
+    lags: Sequence[Mapping[str, Any]] = ()
+    group_lags: Sequence[Mapping[str, Any]] = ()
+
+
+def largest_lags(lags: DataFrame, limit: int, has_details: Column) -> DataFrame:
     """Return the partitions of each group with the largest lag, at most ``limit``; those with an unknown lag come last.
 
-    Returns: the rows that ``ReportRows.lags`` describes, without ``newest_at_ms``.
+    Of a group without details one row is left, or none if no lag of it is known.
+
+    Returns: the rows that ``ReportRows.lags`` describes, without ``newest_at_ms``; ``has_details``.
 
     Args:
-        lags: rows of schemas.tables.CURRENT_LAG, of few groups: they are sorted.
+        lags: rows of schemas.tables.CURRENT_LAG: those of each group are sorted.
+        has_details: of (cluster_id, group_id).
     """
     of_group = Window.partitionBy(*GROUP_KEY)
     largest = of_group.orderBy(F.desc_nulls_last("lag"), "topic", "partition", "member_id")
+    most = F.when(F.col("has_details"), F.lit(limit)).when(F.col("group_lag").isNotNull(), F.lit(1)).otherwise(F.lit(0))
     return (
         lags.withColumns(
             {
+                "has_details": has_details,
                 "group_lag": F.sum(F.col("lag").cast("decimal(38,0)")).over(of_group),
                 "known_count": F.count("lag").over(of_group),
                 "row_total": F.count("*").over(of_group),
                 "rank": F.row_number().over(largest),
             }
         )
-        .where(F.col("rank") <= limit)
+        .where(F.col("rank") <= most)
         .withColumns({f"{name}_ms": F.unix_millis(f"{name}_at") for name in ("committed", "looked")})
         .drop("rank", "committed_at", "looked_at")
     )
 
 
-def collect_group_lags(warehouse: Warehouse) -> list[dict[str, Any]]:
-    """Return the lag now of every group, ``ReportRows.group_lags``; nothing if more than ``MOST_COMMITS`` are stored."""
-    if not 0 < warehouse.count(OFFSET_SNAPSHOTS.name) <= MOST_COMMITS:
-        return []
-    lags = group_lags(warehouse.read(OFFSET_SNAPSHOTS.name), warehouse.read(TOPIC_SNAPSHOTS.name))
-    return [row.asDict() for row in lags.collect()]
-
-
 def collect_lags(
-    warehouse: Warehouse, groups: Sequence[Mapping[str, Any]], limit: int, newest_ms: Mapping[str, int]
-) -> list[dict[str, Any]]:
-    """Return the partitions of these groups that have the largest lag now: ``ReportRows.lags``.
+    warehouse: Warehouse, groups: Sequence[Mapping[str, Any]], limit: int, newest_ms: Mapping[str, int], *, with_others: bool = False
+) -> CollectedLags:
+    """Return the partitions of these groups that have the largest lag now.
 
     Args:
         groups: rows with cluster_id, group_id, newest_position and last_at_ms.
         limit: rows of one group.
         newest_ms: see ``ReportRows``.
+        with_others: also return the lag of every other group, if no more than ``MOST_COMMITS`` are stored.
     """
-    if warehouse.is_empty(OFFSET_SNAPSHOTS.name):
-        return []
+    commit_count = warehouse.count(OFFSET_SNAPSHOTS.name)
+    with_others = with_others and commit_count <= MOST_COMMITS
+    if not commit_count or not (groups or with_others):
+        return CollectedLags()
     commits, looks, assignments = (warehouse.read(spec.name) for spec in (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS, ASSIGNMENTS))
     newest = [{**row, "position": row["newest_position"]} for row in groups]
     held = assignments.where((F.col("basis") == str(Basis.OBSERVED)) & is_one_of(newest, *GROUP_KEY, "position"))
-    clusters = is_one_of(groups, "cluster_id")
-    lags = current_lag(commits.where(is_one_of(groups, *GROUP_KEY)), looks.where(clusters), held)
-    return [{**row.asDict(), "newest_at_ms": newest_ms[row["cluster_id"]]} for row in largest_lags(lags, limit).collect()]
+    has_details = is_one_of(groups, *GROUP_KEY)
+    if not with_others:
+        commits, looks = commits.where(has_details), looks.where(is_one_of(groups, "cluster_id"))
+    rows = [row.asDict() for row in largest_lags(current_lag(commits, looks, held), limit, has_details).collect()]
+    return CollectedLags(
+        [{**row, "newest_at_ms": newest_ms[row["cluster_id"]]} for row in rows if row["has_details"]],
+        [{name: row[name] for name in (*GROUP_KEY, "group_lag")} for row in rows if not row["has_details"]],
+    )

@@ -92,15 +92,6 @@ def current_lag(commits: DataFrame, looks: DataFrame, held: DataFrame) -> DataFr
     return _with_lag(rows, looks).select(*CURRENT_LAG.schema.names)
 
 
-def group_lags(commits: DataFrame, looks: DataFrame) -> DataFrame:
-    """Return the lag of all partitions of each group that has a known one: (cluster_id, group_id), group_lag, a decimal.
-
-    Reads: as ``current_lag``.
-    """
-    total = F.sum(F.col("lag").cast("decimal(38,0)")).alias("group_lag")
-    return _with_lag(_live_commits(commits), looks).groupBy(*GROUP_KEY).agg(total).where("group_lag IS NOT NULL")
-
-
 def _live_commits(commits: DataFrame) -> DataFrame:
     return newest_commits(commits).where("NOT is_deleted")
 

@@ -54,6 +54,7 @@ ROWS = {
     "RATED_ROWS": computed_row_types.RatedRow,
     "RESUMED_ROWS": computed_row_types.ResumedRow,
     "EXPLAINED_ROWS": computed_row_types.ExplainedRow,
+    "EXPIRED_SESSIONS": computed_row_types.ExpiredSession,
     "PLAYED_ROWS": computed_row_types.PlayedRow,
     "FOUND_ROWS": computed_row_types.FoundRow,
     "PLACED_GROUPS": computed_row_types.PlacedGroup,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.audit.inferred_causes import commits_around, likely_expired, refresh, silent_departures, with_inferred
+from jobs.audit.expired_sessions import find_expired_sessions
+from jobs.audit.inferred_causes import commits_around, refresh, silent_departures, with_inferred
+from jobs.workers.guard import WorkerLimits
 from schemas.config import parse_settings
+from schemas.staging import EXPIRED_SESSIONS
 from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS
 from tests.builders.frames import Row, TablesInMemory, frame, member_row, moment, snapshot_row, snapshots
 
@@ -19,6 +23,7 @@ HELD_S, GONE_S = 100, 1_000
 """Times of the generation with the member ``a``, and of the one without it; commits of ``b`` go on in between."""
 SESSION_S = 45
 CONSUMER_SESSION_MS = 45_000
+LIMITS = WorkerLimits(memory_mb=4_096, idle_timeout_s=60)
 Commits = dict[float, float]
 """Time of each commit in seconds -> its offset: a record a second, where it says nothing else."""
 
@@ -126,7 +131,8 @@ def expired(spark: SparkSession) -> DataFrame:
     rows = rows_of_groups()
     movements = frame(spark, MOVEMENTS.schema, rows["movements"])
     silent = silent_departures(movements, snapshots(spark, *rows["snapshots"]), CONSUMER_SESSION_MS)
-    return likely_expired(commits_around(silent, movements, frame(spark, OFFSET_SNAPSHOTS.schema, rows["commits"]))).cache()
+    around = commits_around(silent, movements, frame(spark, OFFSET_SNAPSHOTS.schema, rows["commits"]))
+    return around.mapInArrow(partial(find_expired_sessions, limits=LIMITS), EXPIRED_SESSIONS).cache()
 
 
 def test_only_a_member_that_stops_while_its_records_go_on_has_lost_its_session(expired: DataFrame) -> None:
@@ -211,6 +217,7 @@ def test_commits_that_land_after_a_generation_show_that_its_records_went_on(
         before=SimpleNamespace(written={GENERATION_AUDITS.name: 1}),
         state=SimpleNamespace(retained_from=None),
         settings=parse_settings({}, "f"),
+        worker_limits=LIMITS,
         run_sequence=2,
         run_columns={"run_sequence": F.lit(2).cast("bigint")},
     )
