@@ -132,26 +132,12 @@ class FoundRow(GenerationRow):
     advice: str
 
 
-class RatedRow(TypedDict):
-    """A row of ``RATED_ROWS``."""
-
-    cluster_id: str
-    group_id: str
-    position: int
-    member_id: str
-    topic: str
-    partitions: list[int]
-    rates: list[int | None]
-    crosses_racks: bool
-
-
 class AuditedRow(TypedDict, total=False):
     """A row of ``AUDITED_ROWS``; exactly one key is set."""
 
     audit: dict[str, Any]
     movement: dict[str, Any]
     finding: FoundRow
-    rated: RatedRow
 
 
 class ResumedRow(TypedDict, total=False):
@@ -159,7 +145,7 @@ class ResumedRow(TypedDict, total=False):
 
     audit: dict[str, Any]
     movement: dict[str, Any]
-    rated: RatedRow
+    finding: FoundRow
     is_changed: bool
 
 
@@ -221,25 +207,6 @@ class CommitSignsRow(GenerationRow):
     expiring: list[dict[str, Any]] | None
     expiring_if_deleted: list[dict[str, Any]] | None
     asks_for_deletion: bool
-
-
-class LoadFactsRow(GenerationRow):
-    """A row of ``LOAD_FACTS``, with the fields of a class of ``jobs.findings.loads``."""
-
-    strategy: str
-    member_count: int
-    partition_count: int
-    least: int
-    most: int
-    member_id: str
-    member_rate: float
-    topic: str
-    partition: int
-    partition_rate: float
-    owner: str
-    total_rate: float
-    crossing_rate: float | None
-    crossing_count: int | None
 
 
 class StuckFactsRow(GenerationRow):

@@ -21,7 +21,7 @@ from schemas.tables import (
     TOPIC_SNAPSHOTS,
     TableSpec,
 )
-from schemas.tables.columns import BIGINT, BINARY, BOOLEAN, DOUBLE, INT, STRING
+from schemas.tables.columns import BIGINT, BINARY, BOOLEAN, INT, STRING
 
 ADDED_BY_LAND = (
     *("cluster_id", "run_sequence", "run_id", "observed_month", "source", "source_position"),
@@ -188,35 +188,20 @@ def _audited(spec: TableSpec) -> StructType:
 AUDITED_TABLES = {"audit": GENERATION_AUDITS, "movement": MOVEMENTS, "finding": FINDINGS}
 """Column of an audited row -> the table of its content; exactly one of these columns is set."""
 
-RATED_ROWS = StructType(
-    [
-        *[GENERATION_AUDITS.schema[name] for name in GENERATION_KEY],
-        StructField("member_id", STRING),
-        StructField("topic", STRING),
-        StructField("partitions", ArrayType(INT)),
-        StructField("rates", ArrayType(BIGINT)),
-        StructField("crosses_racks", BOOLEAN),
-    ]
-)
-"""One row per member and topic of a generation whose loads are looked at, with the rate of each partition.
-
-``crosses_racks``: a partition of the generation has no replica in its owner's rack.
-"""
-
-AUDITED_ROWS = StructType([*[StructField(name, _audited(spec)) for name, spec in AUDITED_TABLES.items()], StructField("rated", RATED_ROWS)])
-"""One row per audit, movement or finding, or per entry of ``RATED_ROWS``."""
+AUDITED_ROWS = StructType([StructField(name, _audited(spec)) for name, spec in AUDITED_TABLES.items()])
+"""One row per audit, movement or finding."""
 
 RESUMED_ROWS = StructType(
     [
         StructField("audit", GENERATION_AUDITS.schema),
         StructField("movement", MOVEMENTS.schema),
-        StructField("rated", RATED_ROWS),
+        AUDITED_ROWS["finding"],
         StructField("is_changed", BOOLEAN),
     ]
 )
-"""One row per audit or movement of an earlier run that was computed again, or per entry of ``RATED_ROWS``.
+"""One row per audit or movement of an earlier run that was computed again, or per finding on the loads of a generation.
 
-``is_changed``: it differs from the stored one.
+``is_changed``: it differs from the stored one; null of findings.
 """
 
 PLAYED_ROWS = StructType(
@@ -302,27 +287,6 @@ committed for them, or have stopped; it is a finding if records came in between 
 the earliest time. ``waited_ms``: how long an overdue target has been open. ``expiring_if_deleted``: the same as ``expiring`` if the group
 was deleted after its newest generation, which only its records can show; ``asks_for_deletion``: whether it may have been.
 """
-
-LOAD_FACTS = StructType(
-    [
-        *_GENERATION,
-        StructField("strategy", STRING),
-        StructField("member_count", INT),
-        StructField("partition_count", INT),
-        StructField("least", INT),
-        StructField("most", INT),
-        StructField("member_id", STRING),
-        StructField("member_rate", DOUBLE),
-        StructField("topic", STRING),
-        StructField("partition", INT),
-        StructField("partition_rate", DOUBLE),
-        StructField("owner", STRING),
-        StructField("total_rate", DOUBLE),
-        StructField("crossing_rate", DOUBLE),
-        StructField("crossing_count", INT),
-    ]
-)
-"""One row per generation in which a member gets far more records than others, or a partition crosses racks; see ``jobs.findings.loads``."""
 
 GROWTH_FACTS = StructType(
     [

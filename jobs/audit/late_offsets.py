@@ -12,18 +12,19 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.audit import load_findings
 from jobs.audit.late_offsets_udfs import resume_again
 from jobs.audit.load_imbalance import AUDIT_KEY
 from jobs.audit.new_commits import CLOCKS_DIFFER, NewCommits, affected_rows, earlier_rows
 from jobs.audit.offset_rows import commit_rows, in_log_order, look_rows, sorted_by_log
 from jobs.context import RunContext
+from jobs.findings import LOAD_RULES
+from jobs.storage.changed_findings import replace_findings
 from jobs.storage.scratch import StagedKeys
 from jobs.workers.guard import WorkerLimits
-from jobs.workers.packing import spread_groups
+from jobs.workers.packing import spread_groups, topic_columns
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import RESUMED_ROWS
-from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, MOVEMENTS
+from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, GENERATION_TOPICS, MOVEMENTS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import Basis, ResumeOutcome
 
 logger = logging.getLogger(__name__)
@@ -75,17 +76,43 @@ def _concerned_audits(context: RunContext, news: NewCommits, rewritten: DataFram
     return stored.drop("until").join(generations, list(GENERATION_KEY), "left_semi")
 
 
-def _generation_rows(audits: StagedKeys, movements: StagedKeys, assignments: DataFrame, complete: DataFrame) -> DataFrame:
+def racks_of_audits(audits: StagedKeys, snapshots: DataFrame, topics: DataFrame) -> DataFrame | None:
+    """Return the racks of the generations in which a partition has no replica in its reader's rack; None if there is none.
+
+    Rows: ``GENERATION_KEY``; ``racks`` has member_ids, member_racks and ``topic_columns``.
+
+    Args:
+        audits: rows of ``generation_audits``, of observed generations.
+        snapshots: rows of ``subscription_snapshots``.
+        topics: rows of ``generation_topics``.
+    """
+    crossing = audits.rows.where("rack_match_ratio < 1").select(*GENERATION_KEY, "topics_hash")
+    if crossing.isEmpty():
+        return None
+    of_members = {"member_ids": F.col("members")["member_id"], "member_racks": F.col("members")["rack"]}
+    members = snapshots.select(*GENERATION_KEY, *[column.alias(name) for name, column in of_members.items()])
+    of_topics = topics.select("cluster_id", "topics_hash", *topic_columns())
+    racks = crossing.join(members, list(GENERATION_KEY)).join(of_topics, ["cluster_id", "topics_hash"])
+    names = [name for name in racks.columns if name not in (*GENERATION_KEY, "topics_hash")]
+    return racks.select(*GENERATION_KEY, F.struct(*names).alias("racks"))
+
+
+def _generation_rows(
+    audits: StagedKeys, movements: StagedKeys, assignments: DataFrame, complete: DataFrame, racks: DataFrame | None
+) -> DataFrame:
     """Return audits, the assignments of their generations, and movements, as rows of generations for ``offset_rows.in_log_order``."""
+    with_racks = audits.rows
+    if racks is not None:
+        with_racks = with_racks.join(racks, list(GENERATION_KEY), "left")
     given = _observed(assignments).join(audits.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
     held = given.select(*GENERATION_KEY, "observed_at", "member_id", F.col("partitions").alias("held"))
 
-    def packed(rows: DataFrame, name: str, columns: list[str]) -> DataFrame:
-        return rows.select(*GENERATION_KEY, "observed_at", F.struct(*columns).alias(name))
+    def packed(rows: DataFrame, name: str, columns: list[str], *others: str) -> DataFrame:
+        return rows.select(*GENERATION_KEY, "observed_at", F.struct(*columns).alias(name), *others)
 
     parts = [
         held,
-        packed(audits.rows, "audit", GENERATION_AUDITS.schema.names),
+        packed(with_racks, "audit", GENERATION_AUDITS.schema.names, *([] if racks is None else ["racks"])),
         packed(movements.rows, "movement", MOVEMENTS.schema.names),
     ]
     rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts)
@@ -114,6 +141,7 @@ def resumed_rows(
     commits: DataFrame,
     looks: DataFrame,
     complete: DataFrame,
+    racks: DataFrame | None,
     max_look_delay_s: float | None,
     limits: WorkerLimits,
 ) -> DataFrame:
@@ -126,10 +154,11 @@ def resumed_rows(
         commits: rows of ``offset_snapshots``: at least all rows of these groups.
         looks: rows of ``topic_snapshots``.
         complete: as ``complete_groups`` returns them.
+        racks: as ``racks_of_audits`` returns them.
         max_look_delay_s: lag is null if its metadata snapshot is later than a generation by more seconds; None: no limit.
         limits: limits of a worker.
     """
-    generations = _generation_rows(audits, movements, assignments, complete)
+    generations = _generation_rows(audits, movements, assignments, complete, racks)
     groups = reduce(DataFrame.unionByName, [keys.distinct(*GROUP_KEY) for keys in (audits, movements)])
     rows = in_log_order(
         generations,
@@ -151,9 +180,10 @@ def refresh(context: RunContext, news: NewCommits, rewritten: DataFrame | None =
     audits = warehouse.materialize_keys("concerned_audits", _concerned_audits(context, news, rewritten))
     if not movements.count and not audits.count:
         return
-    assignments, max_look_delay_s = warehouse.read(ASSIGNMENTS.name), context.settings.audit.max_look_delay_s
-    rows = resumed_rows(audits, movements, assignments, news.commits, news.looks, news.complete, max_look_delay_s, context.worker_limits)
-    resumed = warehouse.materialize("resumed_again", rows)
+    assignments, snapshots, topics = (warehouse.read(spec.name) for spec in (ASSIGNMENTS, SUBSCRIPTION_SNAPSHOTS, GENERATION_TOPICS))
+    racks, max_look_delay_s = racks_of_audits(audits, snapshots, topics), context.settings.audit.max_look_delay_s
+    given = (audits, movements, assignments, news.commits, news.looks, news.complete, racks)
+    resumed = warehouse.materialize("resumed_again", resumed_rows(*given, max_look_delay_s, context.worker_limits))
 
     def is_changed(name: str) -> Column:
         return F.col("is_changed") & F.col(name).isNotNull()
@@ -161,12 +191,29 @@ def refresh(context: RunContext, news: NewCommits, rewritten: DataFrame | None =
     def rows_of(name: str, condition: Column) -> DataFrame:
         return resumed.where(condition).select(f"{name}.*")
 
-    if audits.count:
-        load_findings.replace(context, rows_of("audit", F.col("audit").isNotNull()), rows_of("rated", F.col("rated").isNotNull()))
     tables = {"movement": MOVEMENTS, "audit": GENERATION_AUDITS}
-    (counts,) = resumed.agg(*[F.count_if(is_changed(name)).alias(name) for name in tables]).collect()
+    conditions = {**{name: is_changed(name) for name in tables}, "finding": F.col("finding").isNotNull()}
+    (counts,) = resumed.agg(*[F.count_if(condition).alias(name) for name, condition in conditions.items()]).collect()
+    if audits.count:
+        _replace_load_findings(context, audits, rows_of("finding", conditions["finding"]), counts["finding"])
     for name, spec in tables.items():
         if counts[name]:
-            changed = rows_of(name, is_changed(name)).withColumns(context.run_columns).select(*spec.schema.names)
+            changed = rows_of(name, conditions[name]).withColumns(context.run_columns).select(*spec.schema.names)
             warehouse.replace(spec.name, changed, AUDIT_KEY if spec is GENERATION_AUDITS else spec.key, changed)
             logger.info("updated %d rows of earlier runs in %s from newly landed commits or topic metadata", counts[name], spec.name)
+
+
+def _replace_load_findings(context: RunContext, audits: StagedKeys, found: DataFrame, found_count: int) -> None:
+    """Write the findings on loads of generations that have been weighed again, and delete those that no longer hold.
+
+    Args:
+        audits: of these generations.
+        found: rows of ``FOUND_ROWS``, materialized.
+        found_count: how many there are.
+    """
+    warehouse, stored = context.warehouse, None
+    if context.before.written.get(FINDINGS.name):
+        of_rules = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in LOAD_RULES]))
+        stored = of_rules.join(audits.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
+    if found_count or (stored is not None and not stored.isEmpty()):
+        replace_findings(warehouse, stored, context.rows_of(FINDINGS, found), "load_findings")

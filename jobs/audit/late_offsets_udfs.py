@@ -11,11 +11,14 @@ from typing import Any
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs.audit.load_imbalance import HeldTopic, rated_rows, weigh
+from jobs.audit.finding_rows import finding_rows
+from jobs.audit.load_imbalance import HeldTopic, weigh
 from jobs.audit.offset_rows import Item, read_groups, read_rows
 from jobs.audit.resume_offsets import GroupOffsets, Moment
+from jobs.audit.uneven_loads import Racks, find_uneven_loads
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import Guard, WorkerLimits
+from jobs.workers.packing import unpack_topics
 from schemas.computed_row_types import ResumedRow
 from schemas.staging import RESUMED_ROWS
 
@@ -53,19 +56,25 @@ def _resume_group(items: Iterable[Item], max_look_delay_s: float | None) -> Iter
             if row["held"] is not None:
                 held += [HeldTopic(row["member_id"], **topic) for topic in row["held"]]
             elif row["audit"] is not None:
-                yield from _weighed_again(row["audit"], held, moment)
+                yield from _weighed_again(row, held, moment)
             else:
                 movement = row["movement"]
                 columns = moment.resume(movement["topic"], movement["partition"], movement["member_id"])._asdict()
                 yield {"movement": {**movement, **columns}, "is_changed": _differs(columns, movement)}
 
 
-def _weighed_again(audit: dict[str, Any], held: list[HeldTopic], moment: Moment) -> Iterator[ResumedRow]:
+def _weighed_again(row: Mapping[str, Any], held: list[HeldTopic], moment: Moment) -> Iterator[ResumedRow]:
+    audit = row["audit"]
     weighed = weigh(held, moment, audit["member_count"])
     columns = weighed.weights._asdict()
     yield {"audit": {**audit, **columns}, "is_changed": _differs(columns, audit)}
-    for entry in rated_rows(audit, held, weighed, audit["member_count"], audit["is_settled"], audit["rack_match_ratio"]):
-        yield {"rated": entry}
+    place: Any = {**audit, "observed_at_ms": row["observed_us"] // 1_000}
+    for found in finding_rows(place, find_uneven_loads(audit, held, weighed, partial(_racks, row.get("racks")))):
+        yield {"finding": found}
+
+
+def _racks(racks: Any) -> Racks:
+    return Racks.of(zip(racks["member_ids"], racks["member_racks"], strict=True), unpack_topics(racks))
 
 
 def _differs(columns: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:

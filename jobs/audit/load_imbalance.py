@@ -5,14 +5,13 @@ Both are computed at the time of each observed generation, by the rules that ``r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from assignors.generation.holdings import Holdings
 from jobs.audit.resume_offsets import Moment
 from jobs.findings.loads import HOT_SHARE
-from schemas.computed_row_types import RatedRow
 from schemas.keys import GENERATION_KEY
 
 AUDIT_KEY = (*GENERATION_KEY, "basis")
@@ -103,24 +102,3 @@ def is_judged(weights: Weights, member_count: int, is_settled: bool | None, rack
 def crosses_racks(rack_match_ratio: float | None) -> bool:
     """Return whether a partition of a generation has no replica in its owner's rack."""
     return rack_match_ratio is not None and rack_match_ratio < 1
-
-
-def rated_rows(
-    generation: Mapping[str, Any],
-    held: list[HeldTopic],
-    weighed: Weighed,
-    member_count: int,
-    is_settled: bool | None,
-    rack_match_ratio: float | None,
-) -> Iterator[RatedRow]:
-    """Yield the rates of a generation's partitions, if the rules on loads look at it.
-
-    Args:
-        generation: has ``GENERATION_KEY``.
-        held, weighed: its assignment, and what ``weigh`` returns for it.
-    """
-    if not is_judged(weighed.weights, member_count, is_settled, rack_match_ratio):
-        return
-    common = {**{name: generation[name] for name in GENERATION_KEY}, "crosses_racks": crosses_racks(rack_match_ratio)}
-    for entry, rates in zip(held, weighed.rates, strict=True):
-        yield cast(RatedRow, {**common, **entry._asdict(), "rates": rates})

@@ -18,7 +18,6 @@ from jobs.audit import (
     coordinators,
     inferred_causes,
     late_offsets,
-    load_findings,
     logged_causes,
     look_findings,
     stuck_findings,
@@ -325,5 +324,4 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     expired = inferred_causes.find_expired(context, warehouse.read_new(MOVEMENTS.name, context.run_sequence - 1), groups)
     rewritten = _append_audits(context, inferred_causes.with_inferred(audits, expired), groups)
     warehouse.append(FINDINGS.name, made[FINDINGS.name])
-    load_findings.add(context, staged.where("rated IS NOT NULL").select("rated.*"))
     return rewritten

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, groupby
 from math import inf
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -25,11 +25,11 @@ from assignors.java.ordering import coordinator_partition
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
 from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS, Around, FoundCause, LoggedEvent, around_of, explain, merged, recorded_causes
 from jobs.audit.finding_rows import finding_rows, generation_of
-from jobs.audit.load_imbalance import held_topics, rated_rows, weigh
+from jobs.audit.load_imbalance import held_topics, weigh
 from jobs.audit.offset_rows import Item, read_generations, read_groups
 from jobs.audit.resume_offsets import GroupOffsets
-from jobs.findings import LOAD_RULES, LOOK_RULES, RULES, STUCK_RULES, GroupHistory, find, gather_facts
-from jobs.findings.loads import LoadFacts
+from jobs.audit.uneven_loads import Racks, find_uneven_loads
+from jobs.findings import LOOK_RULES, RULES, STUCK_RULES, GroupHistory, find, gather_facts
 from jobs.findings.looks import GrownTopic, GrowthFacts
 from jobs.findings.stuck import StuckFacts
 from jobs.workers.batches import Batches, to_batches
@@ -40,15 +40,12 @@ from schemas.computed_row_types import (
     ExplainedRow,
     FoundRow,
     GrowthFactsRow,
-    LoadFactsRow,
     StoredSnapshot,
     StoredSolution,
     StuckFactsRow,
 )
 from schemas.staging import AUDITED_ROWS, EXPLAINED_ROWS, FOUND_ROWS, PLACED_GROUPS
 from schemas.vocabulary import Cause, CauseSource
-
-_Facts = TypeVar("_Facts", LoadFacts, StuckFacts)
 
 
 @dataclass(frozen=True)
@@ -145,8 +142,10 @@ def _audit_snapshot(
             entries = [] if holdings is None else held_topics(holdings)
             weighed = weigh(entries, moment, len(snapshot.members))
             columns |= weighed.weights._asdict()
-            for entry in rated_rows(row, entries, weighed, len(snapshot.members), figures.is_settled, columns.get("rack_match_ratio")):
-                yield {"rated": entry}
+            members = ((member.member_id, member.rack) for member in generation.problem.members)
+            racks_of = partial(Racks.of, members, generation.problem.topics)
+            for finding in finding_rows(row, find_uneven_loads({**key, **columns}, entries, weighed, racks_of)):
+                yield {"finding": finding}
         yield {"audit": {**key, **columns}}
         if is_fact_of_its_own(solution["basis"], solution["conformance"]) and figures.difference is not None:
             for movement in figures.difference.movements:
@@ -244,26 +243,14 @@ def _found(batches: Iterable[pa.RecordBatch], findings_of: Callable[[Any], Itera
     yield from to_batches(chain.from_iterable(map(findings_of, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
 
 
-def _facts_of(kind: type[_Facts], row: Mapping[str, Any]) -> _Facts:
-    return kind(**{field.name: row[field.name] for field in fields(kind)})
-
-
-def find_in_loads(batches: Iterable[pa.RecordBatch]) -> Batches:
-    """Yield the findings of rows of ``LOAD_FACTS``, as rows of ``FOUND_ROWS``."""
-    yield from _found(batches, _load_findings)
-
-
-def _load_findings(row: LoadFactsRow) -> Iterator[FoundRow]:
-    return finding_rows(row, find(_facts_of(LoadFacts, row), LOAD_RULES))
-
-
 def find_stuck(batches: Iterable[pa.RecordBatch]) -> Batches:
     """Yield the findings of rows of ``STUCK_FACTS``, as rows of ``FOUND_ROWS``."""
     yield from _found(batches, _stuck_findings)
 
 
 def _stuck_findings(row: StuckFactsRow) -> Iterator[FoundRow]:
-    return finding_rows(row, find(_facts_of(StuckFacts, row), STUCK_RULES))
+    facts = StuckFacts(**{field.name: cast(Any, row)[field.name] for field in fields(StuckFacts)})
+    return finding_rows(row, find(facts, STUCK_RULES))
 
 
 def find_in_looks(batches: Iterable[pa.RecordBatch]) -> Batches:

@@ -1,6 +1,6 @@
 """Rules on how the records that come in are shared among the members of a generation.
 
-``jobs/audit/load_findings.py`` finds in Spark the generations in which one member reads far more than the mean, or reads from another rack;
+``jobs/audit/uneven_loads.py`` finds the generations in which one member reads far more than the mean, or reads from another rack;
 this module writes the finding. New metadata snapshots may change it.
 """
 

@@ -51,7 +51,6 @@ ROWS = {
     "SOLVED_ROWS": computed_row_types.SolvedRow,
     "LOGGED_ROWS": row_types.LoggedRow,
     "AUDITED_ROWS": computed_row_types.AuditedRow,
-    "RATED_ROWS": computed_row_types.RatedRow,
     "RESUMED_ROWS": computed_row_types.ResumedRow,
     "EXPLAINED_ROWS": computed_row_types.ExplainedRow,
     "EXPIRED_SESSIONS": computed_row_types.ExpiredSession,
@@ -59,7 +58,6 @@ ROWS = {
     "FOUND_ROWS": computed_row_types.FoundRow,
     "PLACED_GROUPS": computed_row_types.PlacedGroup,
     "COMMIT_SIGNS": computed_row_types.CommitSignsRow,
-    "LOAD_FACTS": computed_row_types.LoadFactsRow,
     "GROWTH_FACTS": computed_row_types.GrowthFactsRow,
     "STUCK_FACTS": computed_row_types.StuckFactsRow,
 }

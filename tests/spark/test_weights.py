@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.audit.late_offsets import resumed_rows
-from jobs.audit.load_findings import crossing_rates, judged_generations, load_facts, partition_rates
-from jobs.audit.load_imbalance import WEIGHTS, Weights, is_judged
+from jobs.audit.late_offsets import racks_of_audits, resumed_rows
+from jobs.audit.load_imbalance import WEIGHTS
 from jobs.storage.scratch import StagedKeys
 from jobs.workers.guard import WorkerLimits
-from schemas.staging import RATED_ROWS
 from schemas.tables import (
     ASSIGNMENTS,
     GENERATION_AUDITS,
@@ -74,14 +72,25 @@ def resumed(spark: SparkSession, audits: list[Row], assignments: list[Row], comm
     return [row.asDict() for row in rows.where("audit IS NOT NULL").select("audit.*").collect()]
 
 
-def resumed_frame(spark: SparkSession, audits: list[Row], assignments: list[Row], commits: list[Row], looks: list[Row]) -> DataFrame:
+def resumed_frame(
+    spark: SparkSession,
+    audits: list[Row],
+    assignments: list[Row],
+    commits: list[Row],
+    looks: list[Row],
+    snapshots: list[Row] = [],  # noqa: B006
+    topics: list[Row] = [],  # noqa: B006
+) -> DataFrame:
+    keys = StagedKeys(frame(spark, GENERATION_AUDITS.schema, audits), len(audits))
+    given = (frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, snapshots), frame(spark, GENERATION_TOPICS.schema, topics))
     return resumed_rows(
-        StagedKeys(frame(spark, GENERATION_AUDITS.schema, audits), len(audits)),
+        keys,
         StagedKeys(frame(spark, MOVEMENTS.schema, []), 0),
         frame(spark, ASSIGNMENTS.schema, assignments),
         frame(spark, OFFSET_SNAPSHOTS.schema, commits),
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
         frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, []),
+        racks_of_audits(keys, *given),
         None,
         LIMITS,
     )
@@ -156,95 +165,27 @@ def audited_as(group_id: str, **changes: Any) -> Row:
     }
 
 
-@pytest.mark.parametrize(
-    ("expected", "ratio", "member_count", "is_settled", "rack_match_ratio"),
-    [
-        pytest.param(True, 1.5, 2, True, None, id="uneven"),
-        pytest.param(False, 1.4, 2, True, None, id="even enough"),
-        pytest.param(False, 1.5, 2, False, None, id="not settled"),
-        pytest.param(False, 1.5, 2, None, None, id="not known to be settled"),
-        pytest.param(False, 1.5, 1, True, None, id="alone"),
-        pytest.param(False, None, 2, True, 0.5, id="no rate is known"),
-        pytest.param(True, 1.0, 1, True, 0.5, id="a partition crosses racks"),
-        pytest.param(False, 1.0, 2, True, 1.0, id="none crosses racks"),
-    ],
-)
-def test_rules_on_loads_look_at_generations_that_are_uneven_or_cross_racks(
-    expected: bool, ratio: float | None, member_count: int, is_settled: bool | None, rack_match_ratio: float | None
-) -> None:
-    assert is_judged(Weights(9.0, ratio, 0), member_count, is_settled, rack_match_ratio) is expected
-
-
-def test_only_generations_that_the_rules_look_at_hand_on_their_rates(spark: SparkSession) -> None:
+def test_generations_that_are_weighed_again_are_judged_again(spark: SparkSession) -> None:
     """Both members of "uneven" have a partition, and only one gets records."""
     audits = [audited_as("uneven"), audited_as("not settled", is_settled=False)]
     held = [given(name, number, group_id=audit["group_id"]) for audit in audits for number, name in enumerate("ab")]
-    rows = resumed_frame(spark, audits, held, [], [look(5, 0, 0), look(15, 90, 0)]).where("rated IS NOT NULL").select("rated.*")
-    found = [(row["group_id"], row["member_id"], row["partition"], row["rate"]) for row in partition_rates(rows).collect()]
-    assert sorted(found) == [("uneven", "a", 0, 9_000_000_000), ("uneven", "b", 1, 0)]
+    found = resumed_frame(spark, audits, held, [], [look(5, 0, 0), look(15, 9_000, 0)]).where("finding IS NOT NULL").select("finding.*")
+    (row,) = found.collect()
+    assert (row["group_id"], row["rule_id"], row["observed_at_ms"], row["evidence"]["member"]) == ("uneven", "hot_partition", 10, "a")
 
 
-def rated_rows(rates: dict[str, list[tuple[str, int, int | None]]]) -> list[Row]:
-    """Return rates by group as rows of ``RATED_ROWS``: member, partition, and how many records a second come into it."""
-    return [
-        {
-            "cluster_id": "c",
-            "group_id": name,
-            "position": 10,
-            "member_id": member_id,
-            "topic": "t",
-            "partitions": [partition],
-            "rates": [rate and rate * 10**6],
-        }
-        for name, held in rates.items()
-        for member_id, partition, rate in held
-    ]
-
-
-def test_loads_of_uneven_generations_name_the_busiest_member_and_partition(spark: SparkSession) -> None:
-    """The member with the most records is not the one with the busiest partition. Its two partitions bring 50 and 30 a second."""
-    names = ["uneven", "of two equal ones", "a rate is missing"]
-    audits = [audited_as(name, basis=basis) for name in (*names, "even enough") for basis in ("observed", "recomputed")]
-    by_group = {name: [("a", 0, 50), ("a", 1, 30), ("b", 2, 60)] for name in names}
-    by_group |= {"of two equal ones": [("a", 0, 30), ("b", 1, 30)], "a rate is missing": [("a", 0, 50), ("a", 1, None), ("b", 2, 10)]}
-    rated = frame(spark, RATED_ROWS, rated_rows(by_group))
-    uneven = judged_generations(frame(spark, GENERATION_AUDITS.schema, audits), rated)
-    found = [row.asDict() for row in load_facts(uneven, partition_rates(rated)).collect()]
-    facts = {row["group_id"]: row for row in found}
-    assert sorted(row["group_id"] for row in found) == ["of two equal ones", "uneven"]
-    expected = {
-        "member_id": "a",
-        "member_rate": 80.0,
-        "topic": "t",
-        "partition": 2,
-        "partition_rate": 60.0,
-        "owner": "b",
-        "total_rate": 140.0,
-    }
-    assert facts["uneven"].items() >= {**expected, "least": 1, "most": 2, "observed_at_ms": 10}.items()
-    assert [facts["of two equal ones"][name] for name in ("member_id", "partition", "owner")] == ["b", 1, "b"]
-
-
-def test_records_cross_racks_where_no_replica_is_in_the_rack_of_the_reader(spark: SparkSession) -> None:
-    """Members without a rack, partitions whose replicas have none, and replicas of which one is near do not count."""
-    racks = [["eu-a", "eu-b"], ["eu-b", "eu-c"], ["eu-b", None], [None, None], ["eu-b"]]
-    audits = [
-        audited_as("g", rack_match_ratio=0.3, throughput_imbalance_ratio=1.0, topics_hash="h"),
-        audited_as("near", rack_match_ratio=1.0),
-    ]
+def test_racks_of_generations_that_are_weighed_again_are_those_of_their_members_and_topics(spark: SparkSession) -> None:
+    audits = [audited_as(name, rack_match_ratio=ratio, topics_hash="h") for name, ratio in (("g", 0.5), ("near", 1.0))]
+    held = [given(name, number, group_id=audit["group_id"]) for audit in audits for number, name in enumerate("ab")]
     snapshot = {name: value for name, value in SNAPSHOT.items() if name != "basis"}
-    snapshot["members"] = [{"member_id": name, "rack": rack} for name, rack in (("a", "eu-a"), ("b", None), ("c", ""))]
-    snapshots = frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, [{**snapshot, "group_id": name} for name in ("g", "near")])
-    topics = frame(
-        spark, GENERATION_TOPICS.schema, [{"cluster_id": "c", "topics_hash": "h", "topics": [{"topic": "t", "partition_racks": racks}]}]
+    snapshot["members"] = [{"member_id": name, "rack": "eu-a"} for name in "ab"]
+    topic = {"topic": "t", "partition_count": 2, "partition_racks": [["eu-a"], ["eu-b"]]}
+    topics = [{"cluster_id": "c", "topics_hash": "h", "topics": [topic]}]
+    rows = resumed_frame(
+        spark, audits, held, [], [look(5, 0, 0), look(15, 9_000, 9_000)], [{**snapshot, "group_id": name} for name in ("g", "near")], topics
     )
-    held = [("a", 0, 1), ("a", 1, 2), ("a", 2, 4), ("a", 3, 8), ("b", 4, 16), ("c", 1, 32), ("a", 5, 64)]
-    rated = frame(spark, RATED_ROWS, rated_rows({"g": held, "near": held}))
-    judged, rates = judged_generations(frame(spark, GENERATION_AUDITS.schema, audits), rated), partition_rates(rated)
-    crossing = crossing_rates(judged, rates, snapshots, topics)
-    assert [(row["group_id"], int(row["crossing_rate"]), row["crossing_count"]) for row in crossing.collect()] == [("g", 6_000_000, 2)]
-    facts = {row["group_id"]: (row["crossing_rate"], row["crossing_count"]) for row in load_facts(judged, rates, crossing).collect()}
-    assert facts == {"g": (6.0, 2), "near": (None, None)}
+    (row,) = rows.where("finding IS NOT NULL").select("finding.*").collect()
+    assert (row["group_id"], row["rule_id"], row["evidence"]["partition_count"]) == ("g", "records_cross_racks", "1")
 
 
 @pytest.mark.parametrize(("committed_at", "expected"), [(4, 10), (12, 12)])
