@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.storage.current_lag import current_lag
+from jobs.storage.hashed_keys import hashed
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.keys import GROUP_KEY
@@ -44,13 +45,14 @@ def largest_lags(lags: DataFrame, limit: int, has_details: Column) -> DataFrame:
         lags: rows of schemas.tables.CURRENT_LAG: those of each group are sorted.
         has_details: of (cluster_id, group_id).
     """
-    of_group = Window.partitionBy(*GROUP_KEY)
-    largest = of_group.orderBy(F.desc_nulls_last("lag"), "topic", "partition", "member_id")
+    of_group = Window.partitionBy(*hashed(*GROUP_KEY))
+    in_order = {name: F.when(F.col("has_details"), F.col(name)) for name in ("lag", "topic", "partition", "member_id")}  # others: any order
+    largest = of_group.orderBy(F.desc_nulls_last(in_order.pop("lag")), *in_order.values())
     most = F.when(F.col("has_details"), F.lit(limit)).when(F.col("group_lag").isNotNull(), F.lit(1)).otherwise(F.lit(0))
     return (
-        lags.withColumns(
+        lags.withColumn("has_details", has_details)
+        .withColumns(
             {
-                "has_details": has_details,
                 "group_lag": F.sum(F.col("lag").cast("decimal(38,0)")).over(of_group),
                 "known_count": F.count("lag").over(of_group),
                 "row_total": F.count("*").over(of_group),
@@ -84,7 +86,8 @@ def collect_lags(
     has_details = is_one_of(groups, *GROUP_KEY)
     if not with_others:
         commits, looks = commits.where(has_details), looks.where(is_one_of(groups, "cluster_id"))
-    rows = [row.asDict() for row in largest_lags(current_lag(commits, looks, held), limit, has_details).collect()]
+    lags = current_lag(commits, looks, held.hint("shuffle_hash"))  # of few groups: the commits of all need not be sorted
+    rows = [row.asDict() for row in largest_lags(lags, limit, has_details).collect()]
     return CollectedLags(
         [{**row, "newest_at_ms": newest_ms[row["cluster_id"]]} for row in rows if row["has_details"]],
         [{name: row[name] for name in (*GROUP_KEY, "group_lag")} for row in rows if not row["has_details"]],
