@@ -26,7 +26,7 @@ from schemas.vocabulary import Outcome, Severity, Source
 
 logger = logging.getLogger(__name__)
 
-MOST_ROWS_OF_A_TASK = 100_000
+MOST_ROWS_OF_A_TASK = 300_000
 """Most rows of a table that one task checks."""
 
 

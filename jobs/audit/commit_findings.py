@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.audit.commit_facts import GENERATION_FIELDS, fact_rows, find_in_commits, looks_of
@@ -83,27 +83,34 @@ def last_commits(commits: DataFrame) -> DataFrame:
     return commits.groupBy(*PARTITION_KEY).agg(*last, *of_all)
 
 
-def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame, stage: Stage) -> DataFrame:
+def _of_cluster(values: Mapping[str, int] | Mapping[str, float]) -> Column:
+    """Return the value of a row's cluster; null if there is none."""
+    return F.create_map(*[F.lit(one) for item in values.items() for one in item])[F.col("cluster_id")]
+
+
+def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame, recorded_until: Mapping[str, int]) -> DataFrame | None:
     """Return the brokers with far more offset records than the mean broker, each with the group that writes most of them.
+
+    None if no cluster has enough records for a busy broker, which is mostly so.
 
     Rows: (cluster_id, group_id), ``GENERATION_FIELDS``; ``coordinator`` has the fields of ``jobs.findings.commits.BusyCoordinator``. The
     counts need records of ``__consumer_offsets``, and the leaders of its partitions need topic metadata that has it.
 
     Args:
         commits: one row per committed partition, which is one record.
-        stage: keeps rows that are needed more than once.
+        recorded_until: see ``KnownMoments``; for one cluster at least.
     """
-    known = commits.where("offsets_partition IS NOT NULL AND NOT is_deleted")
-    ends = known.groupBy("cluster_id").agg(F.max("observed_at").alias("last_at"))
-    recent = known.join(F.broadcast(ends), "cluster_id").where(F.expr(f"observed_at > last_at - INTERVAL {BUSY_WINDOW_S} SECONDS"))
-    span = (F.unix_millis(F.max("last_at")) - F.unix_millis(F.min("observed_at"))) / 1000
+    known = commits.where("offsets_partition IS NOT NULL AND NOT is_deleted").withColumn("last_us", _of_cluster(recorded_until))
+    recent = known.where(F.unix_micros("observed_at") > F.col("last_us") - BUSY_WINDOW_S * 1_000_000)
+    span = (F.floor(F.max("last_us") / 1_000) - F.unix_millis(F.min("observed_at"))) / 1000
     rates = recent.groupBy("cluster_id").agg(
         F.greatest(span, F.lit(float(LEAST_WINDOW_S))).alias("seconds"), F.count(F.lit(1)).alias("all")
     )
-    # No broker is busy in a cluster that has too few records for one; mostly none is left to look into.
-    seconds = stage("busy_clusters", rates.where(F.col("all") >= BUSY_RECORDS_PER_SECOND * F.col("seconds")).drop("all"))
-    recent = recent.join(F.broadcast(seconds.select("cluster_id")), "cluster_id", "left_semi")
-    counts = recent.groupBy("cluster_id", "offsets_partition", "group_id").agg(F.count(F.lit(1)).alias("own"))
+    busy = {row["cluster_id"]: row["seconds"] for row in rates.collect() if row["all"] >= BUSY_RECORDS_PER_SECOND * row["seconds"]}
+    if not busy:
+        return None
+    recent = recent.where(F.col("cluster_id").isin(sorted(busy))).withColumn("seconds", _of_cluster(busy))
+    counts = recent.groupBy("cluster_id", "offsets_partition", "group_id", "seconds").agg(F.count(F.lit(1)).alias("own"))
     newest_look = F.max_by("partitions", "observed_at").alias("partitions")
     leaders = (
         looks.where(F.col("topic") == OFFSETS_TOPIC).groupBy("cluster_id").agg(newest_look).select("cluster_id", F.inline("partitions"))
@@ -123,7 +130,7 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
     )
     busiest = F.max_by("offsets_partition", F.struct("of_partition", -F.col("offsets_partition"))).over(of_broker)
     busiest_brokers = led.withColumns({"busiest": busiest, "most": F.max("of_partition").over(of_broker)})
-    busiest_brokers = busiest_brokers.join(broker_counts, "cluster_id").join(seconds, "cluster_id")
+    busiest_brokers = busiest_brokers.join(broker_counts, "cluster_id")
     is_hot = (
         (F.col("broker_count") > 1)
         & (F.col("of_broker") * F.col("broker_count") >= BUSY_SHARE * F.col("of_cluster"))
@@ -163,15 +170,18 @@ def known_moments(generations: DataFrame, commits: DataFrame, looks: DataFrame, 
     at_us = F.unix_micros("observed_at").alias("at_us")
     logs = ("cluster_id", "source", log_of(F.col("offsets_partition")).alias("log"))
     times = ("cluster_id", nothing.cast("string").alias("source"), nothing.cast("int").alias("log"))
-    parts = [commits.select(*logs, at_us), *(rows.select(*times, at_us) for rows in (generations, looks))]
+    is_recorded = F.col("offsets_partition").isNotNull() & ~F.col("is_deleted")
+    recorded_us = F.when(is_recorded, F.unix_micros("observed_at")).alias("recorded_us")
+    none_recorded = nothing.cast("bigint").alias("recorded_us")
+    parts = [commits.select(*logs, at_us, recorded_us), *(rows.select(*times, at_us, none_recorded) for rows in (generations, looks))]
     if landed_until:
-        landed = F.create_map(*[F.lit(value) for item in landed_until.items() for value in item])
+        landed = F.create_map(*[F.lit(one) for item in landed_until.items() for one in item])
         ends = looks.where(F.col("topic") == OFFSETS_TOPIC).select("cluster_id", at_us, F.inline("partitions"))
         is_read = F.col("end_offset") <= landed[F.concat_ws(" ", "cluster_id", "partition")]
-        parts.append(
-            ends.where(is_read).select("cluster_id", nothing.cast("string").alias("source"), F.col("partition").alias("log"), "at_us")
-        )
-    found = reduce(DataFrame.unionByName, parts).groupBy("cluster_id", "source", "log").agg(F.max("at_us").alias("at_us")).collect()
+        of_log = (nothing.cast("string").alias("source"), F.col("partition").alias("log"))
+        parts.append(ends.where(is_read).select("cluster_id", *of_log, "at_us", none_recorded))
+    last = [F.max(name).alias(name) for name in ("at_us", "recorded_us")]
+    found = reduce(DataFrame.unionByName, parts).groupBy("cluster_id", "source", "log").agg(*last).collect()
     newest: dict[str, int] = {}
     for row in found:
         if row["source"] is not None or row["log"] is None:
@@ -181,7 +191,11 @@ def known_moments(generations: DataFrame, commits: DataFrame, looks: DataFrame, 
     source_until: dict[tuple[str, str], int] = {}
     for (cluster_id, source, _), at in committed_until.items():
         source_until[cluster_id, source] = max(source_until.get((cluster_id, source), at), at)
-    return KnownMoments(committed_until, source_until, read_until, newest)
+    recorded_until: dict[str, int] = {}
+    for row in found:
+        if row["recorded_us"] is not None:
+            recorded_until[row["cluster_id"]] = max(recorded_until.get(row["cluster_id"], row["recorded_us"]), row["recorded_us"])
+    return KnownMoments(committed_until, source_until, read_until, newest, recorded_until)
 
 
 def commit_facts(
@@ -220,10 +234,11 @@ def commit_facts(
         "asks": F.bool_or("asks_for_deletion"),
     }
     (has,) = signs.agg(*[column.alias(name) for name, column in shown.items()]).collect()
-    may_be_busy = commit_count >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S  # with fewer records no broker is busy
+    # With fewer records no broker is busy.
+    may_be_busy = commit_count >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S and bool(moments.recorded_until)
     return fact_rows(
         signs,
-        busy_coordinators(newest, commits, looks, stage) if may_be_busy else None,
+        busy_coordinators(newest, commits, looks, moments.recorded_until) if may_be_busy else None,
         deleted_groups(signs, records) if has["asks"] else None,
         member_records(signs, records) if has["overdue"] else None,
         looks_of(signs, looks) if has["waiting"] else None,

@@ -54,12 +54,14 @@ class KnownMoments:
             in a log is silent, there is no later commit.
         newest: cluster id -> time of the newest generation, commit or metadata snapshot. Lines of logs do not count: they have the clocks
             of brokers.
+        recorded_until: cluster id -> time of the last commit in a partition of ``__consumer_offsets``; deletions do not count.
     """
 
     committed_until: Mapping[LogKey, int]
     source_until: Mapping[tuple[str, str], int]
     read_until: Mapping[tuple[str, int], int]
     newest: Mapping[str, int]
+    recorded_until: Mapping[str, int]
 
     def known_until_ms(self, log: LogKey) -> int | None:
         """Return up to when all commits of a log are known; None without a commit."""

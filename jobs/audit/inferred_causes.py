@@ -173,9 +173,10 @@ def find_expired(context: RunContext, movements: DataFrame, groups: StagedKeys |
     if groups is not None:
         snapshots = snapshots.join(groups.distinct(*GROUP_KEY), list(GROUP_KEY), "left_semi")
     departures = silent_departures(observed, snapshots, consumer_session_ms)
-    silent = warehouse.materialize_any("silent_departures", departures)
-    if silent is None:
+    kept = warehouse.materialize_keys("silent_departures", departures)
+    if not kept.count:
         return None
+    silent = kept.rows
     commits = warehouse.read(OFFSET_SNAPSHOTS.name).where(F.col("observed_month") >= F.trunc(F.lit(_since(silent)), "month"))
     find = partial(find_expired_sessions, limits=context.worker_limits)
     expired = commits_around(silent, observed, commits).mapInArrow(find, EXPIRED_SESSIONS)
