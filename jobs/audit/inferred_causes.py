@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime, timedelta
-from functools import partial
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -19,10 +19,10 @@ from assignors.audit.triggers import Trigger
 from jobs.audit.causes import OF_DEPARTURES
 from jobs.audit.expired_sessions import COMMIT_FIELDS, DEPARTURE_FIELDS, find_expired_sessions
 from jobs.audit.load_imbalance import AUDIT_KEY
-from jobs.audit.new_commits import CLOCKS_DIFFER, READ_HERE, earlier_rows
+from jobs.audit.new_commits import CLOCKS_DIFFER, READ_HERE, retained_rows
 from jobs.context import RunContext
 from jobs.storage.hashed_keys import hashed
-from jobs.storage.scratch import StagedKeys
+from jobs.storage.scratch import MOST_KEYS_SENT, StagedKeys
 from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY
 from schemas.staging import EXPIRED_SESSIONS
 from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS
@@ -157,23 +157,33 @@ def _since(silent: DataFrame) -> datetime | None:
     return None if row["first"] is None else row["first"] - LOOK_BACK - CLOCKS_DIFFER
 
 
-def find_expired(context: RunContext, movements: DataFrame, groups: StagedKeys | None) -> DataFrame | None:
+def find_expired(
+    context: RunContext, groups: StagedKeys | None, departures: StagedKeys | None = None, *, with_new: bool
+) -> DataFrame | None:
     """Return the members of generations whose session has likely expired, as rows of ``EXPIRED_SESSIONS``; None if there are none.
 
+    The movements of these generations are stored already.
+
     Args:
-        movements: all of the generations to look at, stored.
-        groups: at least their groups; None if these are all or most groups.
+        groups: at least the groups of new audits; None if these are all or most groups.
+        departures: stored audits to look at, see ``departures_near_commits``; None if there are none.
+        with_new: also look at the generations that this run audits.
     """
     warehouse = context.warehouse
     if warehouse.is_empty(OFFSET_SNAPSHOTS.name):
         return None
-    observed = movements.where(F.col("basis") == str(Basis.OBSERVED))
+    parts = [warehouse.read_new(MOVEMENTS.name, context.run_sequence - 1)] if with_new else []
+    if departures is not None:
+        parts.append(warehouse.read(MOVEMENTS.name).join(departures.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi"))
+    observed = reduce(DataFrame.unionByName, parts).where(F.col("basis") == str(Basis.OBSERVED))
     consumer_session_ms = round(context.settings.audit.consumer_session_timeout_s * 1000)
     snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name)
-    if groups is not None:
-        snapshots = snapshots.join(groups.distinct(*GROUP_KEY), list(GROUP_KEY), "left_semi")
-    departures = silent_departures(observed, snapshots, consumer_session_ms)
-    kept = warehouse.materialize_keys("silent_departures", departures)
+    if groups is not None or not with_new:
+        keys = [one for one in (groups, departures) if one is not None]
+        together = reduce(DataFrame.unionByName, [one.rows.select(*GROUP_KEY) for one in keys])
+        are_few = sum(one.count for one in keys) <= MOST_KEYS_SENT
+        snapshots = snapshots.join(F.broadcast(together) if are_few else together, list(GROUP_KEY), "left_semi")
+    kept = warehouse.materialize_keys("silent_departures", silent_departures(observed, snapshots, consumer_session_ms))
     if not kept.count:
         return None
     silent = kept.rows
@@ -183,28 +193,47 @@ def find_expired(context: RunContext, movements: DataFrame, groups: StagedKeys |
     return warehouse.materialize_any("expired_sessions", expired)
 
 
-def refresh(context: RunContext) -> None:
-    """Change the inferred causes of earlier generations that new commits affect, which may be up to ``LOOK_AHEAD`` later."""
-    warehouse, spec = context.warehouse, GENERATION_AUDITS
+def departures_near_commits(context: RunContext) -> StagedKeys | None:
+    """Return the stored audits whose inferred causes new commits may change; None if there are none.
+
+    The commits may be up to ``LOOK_AHEAD`` later.
+    """
+    warehouse, name = context.warehouse, GENERATION_AUDITS.name
     since = context.unread(OFFSET_SNAPSHOTS.name, READ_HERE[OFFSET_SNAPSHOTS.name])
-    if since is None or not context.before.written.get(spec.name):
-        return
+    if since is None or not context.before.written.get(name):
+        return None
     left = F.array(*[F.lit(trigger.value) for trigger in (Trigger.MEMBER_LEFT, Trigger.MEMBER_REPLACED)])
     has_left = (F.col("basis") == str(Basis.OBSERVED)) & F.arrays_overlap("triggers", left)
     fresh = warehouse.read_new(OFFSET_SNAPSHOTS.name, since)
     groups = fresh.groupBy(*GROUP_KEY).agg(F.min("observed_at").alias("from_time"))
-    audits = earlier_rows(context, spec.name).where(has_left)
+    audits = retained_rows(context, name).where(has_left)
     is_near = F.col("observed_at") + F.lit(LOOK_AHEAD) > F.col("from_time")
     near = audits.join(F.broadcast(groups), list(GROUP_KEY)).where(is_near).select(*audits.columns)
-    affected = warehouse.materialize_keys("departures_near_commits", near)
-    if not affected.count:
+    departures = warehouse.materialize_keys("departures_near_commits", near)
+    return departures if departures.count else None
+
+
+def inferred_otherwise(context: RunContext, departures: StagedKeys, expired: DataFrame | None) -> DataFrame | None:
+    """Return the audits of earlier runs whose inferred causes change, as they are now; None if there are none.
+
+    Args:
+        departures: as ``departures_near_commits`` returns them.
+        expired: as ``find_expired`` returns them.
+    """
+    now = with_inferred(departures.rows.withColumn("stored_causes", F.col("causes")), expired)
+    otherwise = now.where(~F.col("causes").eqNullSafe(F.col("stored_causes")))
+    changed = context.warehouse.materialize_keys("inferred_otherwise", otherwise.select(*GENERATION_AUDITS.schema.names))
+    if not changed.count:
+        return None
+    logger.info("newly landed commits change the likely causes of %d generations of earlier runs", changed.count)
+    return changed.rows
+
+
+def refresh(context: RunContext) -> None:
+    """Change the inferred causes of stored audits that new commits affect."""
+    departures = departures_near_commits(context)
+    if departures is None:
         return
-    movements = warehouse.read(MOVEMENTS.name).join(affected.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
-    expired = find_expired(context, movements, affected)
-    now = with_inferred(affected.rows.withColumn("stored_causes", F.col("causes")), expired)
-    otherwise = now.where(~F.col("causes").eqNullSafe(F.col("stored_causes"))).withColumns(context.run_columns)
-    changed = warehouse.materialize_any("inferred_otherwise", otherwise.select(*spec.schema.names))
-    if changed is None:
-        return
-    count, _ = warehouse.replace(spec.name, changed, AUDIT_KEY, changed)
-    logger.info("newly landed commits change the likely causes of %d generations of earlier runs", count)
+    changed = inferred_otherwise(context, departures, find_expired(context, None, departures, with_new=False))
+    if changed is not None:
+        context.warehouse.replace(GENERATION_AUDITS.name, changed, AUDIT_KEY, changed.withColumns(context.run_columns))

@@ -248,10 +248,13 @@ def with_pauses(observed: DataFrame) -> DataFrame:
 PAUSES = ("follow_up_ms", "pause_partition_ms")
 
 
-def _append_audits(context: RunContext, audits: DataFrame, groups: StagedKeys | None) -> DataFrame | None:
-    """Write the new audits, and again the audit before them if they change its pauses.
+def _append_audits(context: RunContext, audits: DataFrame, groups: StagedKeys | None, otherwise: DataFrame | None) -> DataFrame | None:
+    """Write the new audits, and again those of earlier runs that change: the one before them, if its pauses do, and ``otherwise``.
 
     Returns the keys of those written again; None if there are none.
+
+    Args:
+        otherwise: audits of earlier runs as they are now; None if none changes for another reason.
     """
     warehouse, name = context.warehouse, GENERATION_AUDITS.name
     is_observed = F.col("basis") == str(Basis.OBSERVED)
@@ -262,9 +265,20 @@ def _append_audits(context: RunContext, audits: DataFrame, groups: StagedKeys | 
     stored = warehouse.read(name).where(is_observed).join(groups.select(*GROUP_KEY), list(GROUP_KEY), "left_semi")
     newest = stored.withColumn("newest", F.max("position").over(Window.partitionBy(*GROUP_KEY))).where("position = newest").drop("newest")
     before = newest.select("*", *[F.col(column).alias(f"stored_{column}") for column in PAUSES])
+    if otherwise is not None:  # with the pauses of now, if it is the newest one
+        again = otherwise.select(*AUDIT_KEY, F.col("causes").alias("causes_now"), F.lit(True).alias("is_otherwise"))
+        before = before.join(F.broadcast(again), list(AUDIT_KEY), "left")
+        before = before.withColumn("causes", F.when(F.col("is_otherwise"), F.col("causes_now")).otherwise(F.col("causes"))).drop(
+            "causes_now"
+        )
     paused = warehouse.materialize("pauses", with_pauses(observed.unionByName(before, allowMissingColumns=True)))
-    is_before = F.col("run_sequence") != context.run_sequence
-    changed = paused.where(is_before & differs_from_stored(PAUSES)).withColumns(context.run_columns)
+    is_before, differs = F.col("run_sequence") != context.run_sequence, differs_from_stored(PAUSES)
+    if otherwise is not None:
+        differs |= F.coalesce("is_otherwise", F.lit(False))
+    changed = paused.where(is_before & differs).select(*GENERATION_AUDITS.schema.names)
+    if otherwise is not None:
+        changed = changed.unionByName(otherwise.join(F.broadcast(changed.select(*AUDIT_KEY)), list(AUDIT_KEY), "left_anti"))
+    changed = changed.withColumns(context.run_columns)
     rewritten = changed.select(*AUDIT_KEY)
     parts = (paused.where(~is_before), changed, audits.where(~is_observed))
     rows = reduce(DataFrame.unionByName, [part.select(*GENERATION_AUDITS.schema.names) for part in parts])
@@ -281,7 +295,8 @@ def run(context: RunContext) -> StageResult:
     if news is not None:
         late_offsets.refresh(context, news, rewritten)
         coordinators.refresh(context, news)
-    inferred_causes.refresh(context)
+    if consumed is None or (news is not None and news.late_commits is not None):  # late commits change movements, which say who was silent
+        inferred_causes.refresh(context)
     if consumed is not None or has_new_commits(context):
         commit_findings.refresh(context)
     look_findings.refresh(context, consumed)
@@ -321,7 +336,9 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     made = {spec.name: context.rows_of(spec, parts[column]) for column, spec in AUDITED_TABLES.items()}
     audits = made[GENERATION_AUDITS.name]
     warehouse.append(MOVEMENTS.name, made[MOVEMENTS.name])
-    expired = inferred_causes.find_expired(context, warehouse.read_new(MOVEMENTS.name, context.run_sequence - 1), groups)
-    rewritten = _append_audits(context, inferred_causes.with_inferred(audits, expired), groups)
+    departures = inferred_causes.departures_near_commits(context)
+    expired = inferred_causes.find_expired(context, groups, departures, with_new=True)
+    otherwise = None if departures is None else inferred_causes.inferred_otherwise(context, departures, expired)
+    rewritten = _append_audits(context, inferred_causes.with_inferred(audits, expired), groups, otherwise)
     warehouse.append(FINDINGS.name, made[FINDINGS.name])
     return rewritten
