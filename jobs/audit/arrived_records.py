@@ -71,11 +71,6 @@ class TopicEnds:
         if look.has_ends():
             self._newest = look
 
-    @property
-    def kept_count(self) -> int:
-        """How many metadata snapshots it keeps."""
-        return len(self._looks)
-
     def record_count(self, partition: int, since_us: int, until_us: int) -> int:
         """Return how many records came in, from the first metadata snapshot since a time to the last one up to another.
 

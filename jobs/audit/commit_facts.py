@@ -19,11 +19,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.audit.arrived_records import TopicEnds, WaitingPartition, ends_of, silent_members, stalled_members
-from jobs.audit.finding_rows import finding_rows
 from jobs.audit.offset_rows import SeenTopic, look_column, seen_topics
 from jobs.audit.open_targets import read_target
 from jobs.findings import COMMIT_RULES, find
 from jobs.findings.commits import BusyCoordinator, CommitFacts, ExpiringTopic, UnsubscribedTopic
+from jobs.findings.rows import finding_rows
+from jobs.storage.current_lag import newest_with_ends
 from jobs.storage.hashed_keys import hashed
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import Guard, WorkerLimits
@@ -31,10 +32,10 @@ from schemas.computed_row_types import CommitSignsRow, FoundRow
 from schemas.keys import GROUP_KEY, TOPIC_KEY
 from schemas.staging import COMMIT_SIGNS, FOUND_ROWS
 
-GENERATION_FIELDS = ("generation", "position", "observed_at_ms", "member_count")
+JUDGED_FIELDS = ("generation", "position", "observed_at_ms", "member_count")
 
 
-class RowOrder(IntEnum):
+class FactOrder(IntEnum):
     """The kinds of rows of a group, in their order."""
 
     SIGN = 0
@@ -44,20 +45,24 @@ class RowOrder(IntEnum):
     LOOK = 4
 
 
-_COLUMNS = {RowOrder.SIGN: "sign", RowOrder.COORDINATOR: "busy", RowOrder.RECORD: "record"}
+_COLUMNS = {FactOrder.SIGN: "sign", FactOrder.COORDINATOR: "busy", FactOrder.RECORD: "record"}
 """The columns with the content of the rows; those of deletions have none."""
 
 
 def looks_of(signs: DataFrame, looks: DataFrame) -> DataFrame:
     """Return the metadata snapshots that show what came in for members that do not commit: (cluster_id, group_id), ``look``.
 
+    These are the ones since the earliest time that is asked for, and the newest one that has ends.
+
     Args:
         signs: rows of ``COMMIT_SIGNS``.
         looks: rows of ``topic_snapshots``.
     """
     asked = signs.where("waiting_topics IS NOT NULL").select(*GROUP_KEY, F.inline("waiting_topics"))
-    seen = looks.select(*TOPIC_KEY, "observed_at", look_column()).join(asked, list(TOPIC_KEY))
-    return seen.where(F.col("observed_at") >= F.timestamp_micros("since_us")).select(*GROUP_KEY, "look")
+    newest = newest_with_ends(looks).withColumnRenamed("observed_at", "newest_at")
+    seen = looks.select(*TOPIC_KEY, "observed_at", look_column()).join(asked.join(newest, list(TOPIC_KEY), "left"), list(TOPIC_KEY))
+    is_since = F.col("observed_at") >= F.timestamp_micros("since_us")
+    return seen.where(is_since | F.col("observed_at").eqNullSafe(F.col("newest_at"))).select(*GROUP_KEY, "look")
 
 
 def fact_rows(
@@ -67,7 +72,7 @@ def fact_rows(
     records: DataFrame | None = None,
     looks: DataFrame | None = None,
 ) -> DataFrame:
-    """Return the rows of ``find_in_commits``: those of a group come in one partition, in the order of ``RowOrder``.
+    """Return the rows of ``find_in_commits``: those of a group come in one partition, in the order of ``FactOrder``.
 
     Args:
         signs: rows of ``COMMIT_SIGNS``.
@@ -77,20 +82,20 @@ def fact_rows(
         looks: as ``looks_of`` returns them; None if all members commit.
     """
 
-    def of_kind(rows: DataFrame, order: RowOrder, place: Column, *content: Column) -> DataFrame:
+    def of_kind(rows: DataFrame, order: FactOrder, place: Column, *content: Column) -> DataFrame:
         return rows.select(*GROUP_KEY, F.lit(order.value).alias("row_order"), place.cast("bigint").alias("place"), *content)
 
     no_place = F.lit(None)
-    sign = F.struct(*[name for name in COMMIT_SIGNS.names if name not in GROUP_KEY]).alias("sign")
-    parts = [of_kind(signs, RowOrder.SIGN, no_place, sign)]
+    sign = F.struct(*[name for name in COMMIT_SIGNS.names if name not in (*GROUP_KEY, "waiting_topics")]).alias("sign")
+    parts = [of_kind(signs, FactOrder.SIGN, no_place, sign)]
     if busy is not None:
-        parts.append(of_kind(busy, RowOrder.COORDINATOR, no_place, F.struct(*GENERATION_FIELDS, "coordinator").alias("busy")))
+        parts.append(of_kind(busy, FactOrder.COORDINATOR, no_place, F.struct(*JUDGED_FIELDS, "coordinator").alias("busy")))
     if deleted is not None:
-        parts.append(of_kind(deleted, RowOrder.DELETION, no_place))
+        parts.append(of_kind(deleted, FactOrder.DELETION, no_place))
     if records is not None:
-        parts.append(of_kind(records, RowOrder.RECORD, F.col("offset"), F.struct("key", "value").alias("record")))
+        parts.append(of_kind(records, FactOrder.RECORD, F.col("offset"), F.struct("key", "value").alias("record")))
     if looks is not None:
-        parts.append(of_kind(looks, RowOrder.LOOK, F.col("look")["look_us"], F.col("look")))
+        parts.append(of_kind(looks, FactOrder.LOOK, F.col("look")["look_us"], F.col("look")))
     rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts)
     return rows.repartition(*GROUP_KEY).sortWithinPartitions(*hashed(*GROUP_KEY), "row_order", "place")
 
@@ -106,17 +111,17 @@ class _Group:
     waiting: list[WaitingPartition] = field(default_factory=list)
     ends: dict[str, TopicEnds] = field(default_factory=dict)
 
-    def add(self, order: RowOrder, content: Any) -> None:
+    def add(self, order: FactOrder, content: Any) -> None:
         """Add the content of a row."""
         if isinstance(content, SeenTopic):
             self.ends[content.topic].add(content.look)
-        elif order == RowOrder.SIGN:
+        elif order == FactOrder.SIGN:
             self.sign = content
             self.waiting = [WaitingPartition(**one) for one in content["waiting"] or ()]
             self.ends = ends_of(self.waiting)
-        elif order == RowOrder.COORDINATOR:
+        elif order == FactOrder.COORDINATOR:
             self.busy = content
-        elif order == RowOrder.DELETION:
+        elif order == FactOrder.DELETION:
             self.is_deleted = True
         else:
             self.records[content["key"]] = content["value"]  # in their order, so that the last one stays
@@ -142,15 +147,15 @@ def find_in_commits(batches: Batches, retention_hours: int, limits: WorkerLimits
         yield from to_batches(rows(guard), to_arrow_schema(FOUND_ROWS), 2_000)
 
 
-def _contents(batches: Batches) -> Iterator[tuple[tuple[str, str], RowOrder, Any]]:
+def _contents(batches: Batches) -> Iterator[tuple[tuple[str, str], FactOrder, Any]]:
     """Yield the key of a group, and the order and the content of a row of it."""
     for batch in batches:
         keys = zip(*(batch.column(name).to_pylist() for name in GROUP_KEY), strict=True)
         at = 0
         for (key, number), run in groupby(zip(keys, batch.column("row_order").to_pylist(), strict=True)):
-            count, order = sum(1 for _ in run), RowOrder(number)
+            count, order = sum(1 for _ in run), FactOrder(number)
             contents: Iterable[Any] = [None] * count
-            if order == RowOrder.LOOK:
+            if order == FactOrder.LOOK:
                 contents = seen_topics(batch, at, count)
             elif order in _COLUMNS:
                 contents = batch.column(_COLUMNS[order]).slice(at, count).to_pylist()
@@ -158,7 +163,7 @@ def _contents(batches: Batches) -> Iterator[tuple[tuple[str, str], RowOrder, Any
             at += count
 
 
-def _found(key: tuple[str, str], retention_hours: int, contents: Iterable[tuple[RowOrder, Any]]) -> Iterator[FoundRow]:
+def _found(key: tuple[str, str], retention_hours: int, contents: Iterable[tuple[FactOrder, Any]]) -> Iterator[FoundRow]:
     group = _Group()
     for order, content in contents:
         group.add(order, content)

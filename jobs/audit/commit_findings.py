@@ -12,9 +12,9 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.audit.commit_facts import GENERATION_FIELDS, fact_rows, find_in_commits, looks_of
+from jobs.audit.commit_facts import JUDGED_FIELDS, fact_rows, find_in_commits, looks_of
 from jobs.audit.commit_signs import KnownMoments, log_of, read_signs, sign_rows
-from jobs.audit.expiring_commits import deleted_groups
+from jobs.audit.deleted_groups import deleted_groups
 from jobs.audit.open_targets import is_open, longest_timeout_ms, member_records
 from jobs.context import RunContext
 from jobs.findings import COMMIT_RULES
@@ -93,7 +93,7 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
 
     None if no cluster has enough records for a busy broker, which is mostly so.
 
-    Rows: (cluster_id, group_id), ``GENERATION_FIELDS``; ``coordinator`` has the fields of ``jobs.findings.commits.BusyCoordinator``. The
+    Rows: (cluster_id, group_id), ``JUDGED_FIELDS``; ``coordinator`` has the fields of ``jobs.findings.commits.BusyCoordinator``. The
     counts need records of ``__consumer_offsets``, and the leaders of its partitions need topic metadata that has it.
 
     Args:
@@ -153,7 +153,7 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
     }
     chosen = groups.withColumn("rank", first).where("rank = 1")
     return chosen.select(
-        *GROUP_KEY, *GENERATION_FIELDS, F.struct(*[column.alias(name) for name, column in coordinator.items()]).alias("coordinator")
+        *GROUP_KEY, *JUDGED_FIELDS, F.struct(*[column.alias(name) for name, column in coordinator.items()]).alias("coordinator")
     )
 
 

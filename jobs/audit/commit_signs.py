@@ -324,7 +324,16 @@ def _overdue_ms(generation: Mapping[str, Any], committed_until_us: int | None) -
 
 
 class _Expiry:
-    """When the commits of a group expire that nobody uses any more; see ``jobs.audit.expiring_commits``."""
+    """When the coordinator deletes the commits of a group, because nobody reads their partitions any more.
+
+    Since Kafka 2.1 (KIP-211) the retention of a classic group's commits begins when the group becomes empty, also for later commits of an
+    admin. For a topic to which nobody subscribes any more it begins at the last commit. In groups of the consumer protocol, and in groups
+    that never had members since they were deleted, it always begins at the last commit. ``tests/kafka/test_commits_expire.py`` compares
+    all this with a broker.
+
+    Commits that should have expired before are left out: as they are still there, the broker keeps them for longer than assumed. Commits
+    without a time of their own are left out too, as are those of groups that never had members.
+    """
 
     def __init__(self, generation: Mapping[str, Any], newest_ms: int, retention_ms: int) -> None:
         self._is_empty = generation["member_count"] == 0

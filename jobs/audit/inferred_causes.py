@@ -213,20 +213,23 @@ def departures_near_commits(context: RunContext) -> StagedKeys | None:
     return departures if departures.count else None
 
 
-def inferred_otherwise(context: RunContext, departures: StagedKeys, expired: DataFrame | None) -> DataFrame | None:
+def inferred_otherwise(
+    context: RunContext, departures: StagedKeys, expired: DataFrame | None, name: str = "inferred_otherwise"
+) -> StagedKeys | None:
     """Return the audits of earlier runs whose inferred causes change, as they are now; None if there are none.
 
     Args:
         departures: as ``departures_near_commits`` returns them.
         expired: as ``find_expired`` returns them.
+        name: of these rows in scratch.
     """
     now = with_inferred(departures.rows.withColumn("stored_causes", F.col("causes")), expired)
     otherwise = now.where(~F.col("causes").eqNullSafe(F.col("stored_causes")))
-    changed = context.warehouse.materialize_keys("inferred_otherwise", otherwise.select(*GENERATION_AUDITS.schema.names))
+    changed = context.warehouse.materialize_keys(name, otherwise.select(*GENERATION_AUDITS.schema.names))
     if not changed.count:
         return None
     logger.info("newly landed commits change the likely causes of %d generations of earlier runs", changed.count)
-    return changed.rows
+    return changed
 
 
 def refresh(context: RunContext) -> None:
@@ -234,6 +237,7 @@ def refresh(context: RunContext) -> None:
     departures = departures_near_commits(context)
     if departures is None:
         return
-    changed = inferred_otherwise(context, departures, find_expired(context, None, departures, with_new=False))
+    expired = find_expired(context, None, departures, with_new=False)
+    changed = inferred_otherwise(context, departures, expired, "inferred_later")
     if changed is not None:
-        context.warehouse.replace(GENERATION_AUDITS.name, changed, AUDIT_KEY, changed.withColumns(context.run_columns))
+        context.warehouse.replace(GENERATION_AUDITS.name, changed.rows, AUDIT_KEY, changed.rows.withColumns(context.run_columns))

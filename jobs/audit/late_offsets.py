@@ -1,4 +1,4 @@
-"""Rows of earlier runs that newly landed commits or topic metadata change: the resume columns of movements, and the weights of audits.
+"""Rows of earlier runs that newly landed commits or topic metadata change: resume columns of movements, weights of audits, load findings.
 
 A late commit or metadata snapshot changes what was known at a generation. The rows that it may change are found by their keys and times.
 One pass of workers computes all of them again; see ``resume_offsets`` and ``load_imbalance``.
@@ -64,7 +64,7 @@ def _to_weigh(audits: DataFrame, news: NewCommits) -> DataFrame:
     return rows.where(is_concerned).select(*audits.columns)
 
 
-def _concerned_audits(context: RunContext, news: NewCommits, rewritten: DataFrame | None) -> DataFrame:
+def _concerned_audits(context: RunContext, news: NewCommits, rewritten: StagedKeys | None) -> DataFrame:
     """Return the observed audits whose partitions new offset commits or topic metadata may affect."""
     until = F.coalesce("weighed_until", F.col("observed_at") + F.lit(CLOCKS_DIFFER))
     stored = _to_weigh(_observed(news.rows_to_ask(context, GENERATION_AUDITS.name, rewritten)).withColumn("until", until), news)
@@ -86,7 +86,7 @@ def racks_of_audits(audits: StagedKeys, snapshots: DataFrame, topics: DataFrame)
         snapshots: rows of ``subscription_snapshots``.
         topics: rows of ``generation_topics``.
     """
-    crossing = audits.rows.where("rack_match_ratio < 1").select(*GENERATION_KEY, "topics_hash")
+    crossing = audits.rows.where("rack_match_ratio < 1 AND is_settled").select(*GENERATION_KEY, "topics_hash")
     if crossing.isEmpty():
         return None
     of_members = {"member_ids": F.col("members")["member_id"], "member_racks": F.col("members")["rack"]}
@@ -169,7 +169,7 @@ def resumed_rows(
     return sorted_by_log(spread_groups(rows, audits.count + movements.count)).mapInArrow(resume, RESUMED_ROWS)
 
 
-def refresh(context: RunContext, news: NewCommits, rewritten: DataFrame | None = None) -> None:
+def refresh(context: RunContext, news: NewCommits, rewritten: StagedKeys | None = None) -> None:
     """Update movements and audits of earlier runs that newly landed commits or topic metadata affect.
 
     Args:

@@ -11,11 +11,11 @@ from typing import Any
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs.audit.finding_rows import finding_rows
 from jobs.audit.load_imbalance import HeldTopic, weigh
 from jobs.audit.offset_rows import Item, read_groups, read_rows
 from jobs.audit.resume_offsets import GroupOffsets, Moment
 from jobs.audit.uneven_loads import Racks, find_uneven_loads
+from jobs.findings.rows import finding_rows
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import Guard, WorkerLimits
 from jobs.workers.packing import unpack_topics
@@ -26,7 +26,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def resume_again(batches: Batches, max_look_delay_s: float | None, limits: WorkerLimits) -> Batches:
-    """Compute the resume columns of movements again, and the weights of audits: rows of ``jobs.audit.late_offsets``.
+    """Compute the resume columns of movements again, the weights of audits and the findings on their loads: rows of ``RESUMED_ROWS``.
 
     Args:
         max_look_delay_s: as in ``audit_history``.

@@ -10,8 +10,10 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from jobs.audit.load_imbalance import AUDIT_KEY
 from jobs.audit.offset_rows import has_no_places
 from jobs.context import RunContext
+from jobs.storage.scratch import StagedKeys
 from schemas.keys import GROUP_KEY, PARTITION_KEY, TOPIC_KEY
 from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 
@@ -122,7 +124,7 @@ class NewCommits:
     newly_complete: DataFrame | None
     since: datetime | None
 
-    def rows_to_ask(self, context: RunContext, name: str, rewritten: DataFrame | None = None) -> DataFrame:
+    def rows_to_ask(self, context: RunContext, name: str, rewritten: StagedKeys | None = None) -> DataFrame:
         """Return the rows of earlier runs in a table that may be affected, by their time alone.
 
         Args:
@@ -138,13 +140,13 @@ def retained_rows(context: RunContext, name: str) -> DataFrame:
     return rows if context.state.retained_from is None else rows.where(F.col("observed_month") >= F.lit(context.state.retained_from))
 
 
-def earlier_rows(context: RunContext, name: str, rewritten: DataFrame | None = None) -> DataFrame:
+def earlier_rows(context: RunContext, name: str, rewritten: StagedKeys | None = None) -> DataFrame:
     """Return the rows of earlier runs in a table, and those that this run has written again."""
     rows = retained_rows(context, name)
     earlier = rows.where(F.col("run_sequence") < context.run_sequence)
     if rewritten is None:
         return earlier
-    again = rows.where(F.col("run_sequence") == context.run_sequence).join(F.broadcast(rewritten), rewritten.columns, "left_semi")
+    again = rows.where(F.col("run_sequence") == context.run_sequence).join(rewritten.select(*AUDIT_KEY), list(AUDIT_KEY), "left_semi")
     return earlier.unionByName(again)
 
 
@@ -158,7 +160,7 @@ def _new_origins(context: RunContext) -> list[str]:
     return [origin for origin, sequence in context.state.origins.items() if sequence > context.state.consumed.get(ORIGINS_READ_HERE, 0)]
 
 
-def read_new_commits(context: RunContext, rewritten: DataFrame | None) -> NewCommits | None:
+def read_new_commits(context: RunContext, rewritten: StagedKeys | None) -> NewCommits | None:
     """Return what landed since the last time, if it may change audits of earlier runs; else None.
 
     Args:

@@ -48,7 +48,7 @@ def member_records(signs: DataFrame, records: DataFrame) -> DataFrame:
 
 
 def read_target(sign: CommitSignsRow, records: Mapping[bytes, bytes | None]) -> OpenTarget | None:
-    """Return the members of a target that have not reached it and are still in the group; None if there is no such target.
+    """Return the members of a target that have not reached it and are still in the group; None if there is none, or no record of them.
 
     Args:
         records: key -> value, of the last records of its members.

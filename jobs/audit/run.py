@@ -248,7 +248,7 @@ def with_pauses(observed: DataFrame) -> DataFrame:
 PAUSES = ("follow_up_ms", "pause_partition_ms")
 
 
-def _append_audits(context: RunContext, audits: DataFrame, groups: StagedKeys | None, otherwise: DataFrame | None) -> DataFrame | None:
+def _append_audits(context: RunContext, audits: DataFrame, groups: StagedKeys | None, otherwise: StagedKeys | None) -> StagedKeys | None:
     """Write the new audits, and again those of earlier runs that change: the one before them, if its pauses do, and ``otherwise``.
 
     Returns the keys of those written again; None if there are none.
@@ -266,8 +266,8 @@ def _append_audits(context: RunContext, audits: DataFrame, groups: StagedKeys | 
     newest = stored.withColumn("newest", F.max("position").over(Window.partitionBy(*GROUP_KEY))).where("position = newest").drop("newest")
     before = newest.select("*", *[F.col(column).alias(f"stored_{column}") for column in PAUSES])
     if otherwise is not None:  # with the pauses of now, if it is the newest one
-        again = otherwise.select(*AUDIT_KEY, F.col("causes").alias("causes_now"), F.lit(True).alias("is_otherwise"))
-        before = before.join(F.broadcast(again), list(AUDIT_KEY), "left")
+        again = otherwise.select(*AUDIT_KEY, "causes").withColumnRenamed("causes", "causes_now").withColumn("is_otherwise", F.lit(True))
+        before = before.join(again, list(AUDIT_KEY), "left")
         before = before.withColumn("causes", F.when(F.col("is_otherwise"), F.col("causes_now")).otherwise(F.col("causes"))).drop(
             "causes_now"
         )
@@ -277,13 +277,13 @@ def _append_audits(context: RunContext, audits: DataFrame, groups: StagedKeys | 
         differs |= F.coalesce("is_otherwise", F.lit(False))
     changed = paused.where(is_before & differs).select(*GENERATION_AUDITS.schema.names)
     if otherwise is not None:
-        changed = changed.unionByName(otherwise.join(F.broadcast(changed.select(*AUDIT_KEY)), list(AUDIT_KEY), "left_anti"))
+        changed = changed.unionByName(otherwise.rows.join(changed.select(*AUDIT_KEY), list(AUDIT_KEY), "left_anti"))
     changed = changed.withColumns(context.run_columns)
     rewritten = changed.select(*AUDIT_KEY)
     parts = (paused.where(~is_before), changed, audits.where(~is_observed))
     rows = reduce(DataFrame.unionByName, [part.select(*GENERATION_AUDITS.schema.names) for part in parts])
     count, _ = warehouse.replace(name, rewritten, AUDIT_KEY, rows)
-    return rewritten if count else None
+    return StagedKeys(rewritten, count) if count else None
 
 
 def run(context: RunContext) -> StageResult:
@@ -309,7 +309,7 @@ def run(context: RunContext) -> StageResult:
     return StageResult(context.state.using(dict.fromkeys((*read_now, ORIGINS_READ_HERE), context.run_sequence)))
 
 
-def _audit(context: RunContext, consumed: int) -> DataFrame | None:
+def _audit(context: RunContext, consumed: int) -> StagedKeys | None:
     """Audit new solutions; return the keys that ``_append_audits`` returns."""
     warehouse = context.warehouse
     groups: StagedKeys | None = None

@@ -24,13 +24,13 @@ from assignors.generation.balance import Balance
 from assignors.java.ordering import coordinator_partition
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
 from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS, Around, FoundCause, LoggedEvent, around_of, explain, merged, recorded_causes
-from jobs.audit.finding_rows import finding_rows, generation_of
 from jobs.audit.load_imbalance import held_topics, weigh
 from jobs.audit.offset_rows import Item, read_generations, read_groups
 from jobs.audit.resume_offsets import GroupOffsets
 from jobs.audit.uneven_loads import Racks, find_uneven_loads
 from jobs.findings import LOOK_RULES, RULES, STUCK_RULES, GroupHistory, find, gather_facts
 from jobs.findings.looks import GrownTopic, GrowthFacts
+from jobs.findings.rows import finding_rows, generation_of
 from jobs.findings.stuck import StuckFacts
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits

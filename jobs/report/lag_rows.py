@@ -37,7 +37,7 @@ class CollectedLags:
 def largest_lags(lags: DataFrame, limit: int, has_details: Column) -> DataFrame:
     """Return the partitions of each group with the largest lag, at most ``limit``; those with an unknown lag come last.
 
-    Of a group without details one row is left, or none if no lag of it is known.
+    Of a group without details one row is left, without a topic, or none if no lag of it is known.
 
     Returns: the rows that ``ReportRows.lags`` describes, without ``newest_at_ms``; ``has_details``.
 
@@ -61,6 +61,7 @@ def largest_lags(lags: DataFrame, limit: int, has_details: Column) -> DataFrame:
         )
         .where(F.col("rank") <= most)
         .withColumns({f"{name}_ms": F.unix_millis(f"{name}_at") for name in ("committed", "looked")})
+        .withColumns({name: F.when(F.col("has_details"), F.col(name)) for name in ("member_id", "topic")})
         .drop("rank", "committed_at", "looked_at")
     )
 
@@ -76,9 +77,10 @@ def collect_lags(
         newest_ms: see ``ReportRows``.
         with_others: also return the lag of every other group, if no more than ``MOST_COMMITS`` are stored.
     """
-    commit_count = warehouse.count(OFFSET_SNAPSHOTS.name)
-    with_others = with_others and commit_count <= MOST_COMMITS
-    if not commit_count or not (groups or with_others):
+    if warehouse.is_empty(OFFSET_SNAPSHOTS.name):
+        return CollectedLags()
+    with_others = with_others and warehouse.count(OFFSET_SNAPSHOTS.name) <= MOST_COMMITS
+    if not (groups or with_others):
         return CollectedLags()
     commits, looks, assignments = (warehouse.read(spec.name) for spec in (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS, ASSIGNMENTS))
     newest = [{**row, "position": row["newest_position"]} for row in groups]
@@ -87,8 +89,8 @@ def collect_lags(
     if not with_others:
         commits, looks = commits.where(has_details), looks.where(is_one_of(groups, "cluster_id"))
     lags = current_lag(commits, looks, held.hint("shuffle_hash"))  # of few groups: the commits of all need not be sorted
-    rows = [row.asDict() for row in largest_lags(lags, limit, has_details).collect()]
+    rows = largest_lags(lags, limit, has_details).collect()
     return CollectedLags(
-        [{**row, "newest_at_ms": newest_ms[row["cluster_id"]]} for row in rows if row["has_details"]],
+        [{**row.asDict(), "newest_at_ms": newest_ms[row["cluster_id"]]} for row in rows if row["has_details"]],
         [{name: row[name] for name in (*GROUP_KEY, "group_lag")} for row in rows if not row["has_details"]],
     )

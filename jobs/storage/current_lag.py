@@ -37,6 +37,15 @@ def _topic_hash() -> Column:
     return F.when(F.col("topic_id").isNotNull(), F.xxhash64("topic_id"))
 
 
+def newest_with_ends(looks: DataFrame) -> DataFrame:
+    """Return the time of the newest metadata snapshot of each topic that has ends of it: (cluster_id, topic), observed_at.
+
+    Reads: looks as schemas.tables.TOPIC_SNAPSHOTS.
+    """
+    with_ends = looks.where(F.array_max(F.col("partitions")["end_offset"]).isNotNull())
+    return with_ends.groupBy(*TOPIC_KEY).agg(F.max("observed_at").alias("observed_at"))
+
+
 def newest_ends(looks: DataFrame) -> DataFrame:
     """Return where the log of each partition ends in the newest metadata snapshot that has ends of its topic.
 
@@ -44,9 +53,7 @@ def newest_ends(looks: DataFrame) -> DataFrame:
 
     Reads: looks as schemas.tables.TOPIC_SNAPSHOTS.
     """
-    with_ends = looks.where(F.array_max(F.col("partitions")["end_offset"]).isNotNull())
-    newest = with_ends.groupBy(*TOPIC_KEY).agg(F.max("observed_at").alias("observed_at"))
-    seen = looks.join(newest, [*TOPIC_KEY, "observed_at"]).select(
+    seen = looks.join(newest_with_ends(looks), [*TOPIC_KEY, "observed_at"]).select(
         *TOPIC_KEY, F.col("observed_at").alias("looked_at"), _topic_hash().alias("looked_topic"), F.inline("partitions")
     )
     return seen.select(*TOPIC_KEY, "partition", "end_offset", "looked_at", "looked_topic")

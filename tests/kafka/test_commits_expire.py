@@ -12,7 +12,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from pyspark.sql import SparkSession
 from pyspark.sql.types import TimestampType
 
-from jobs.audit.commit_facts import RowOrder
+from jobs.audit.commit_facts import FactOrder
 from jobs.audit.commit_findings import commit_facts, newest_generations
 from jobs.audit.commit_signs import HOUR_MS
 from jobs.decoders.consumer_offsets import decode_record
@@ -198,7 +198,7 @@ def predictions(spark: SparkSession, happened: Happened) -> dict[Topic, int]:
     given, looks = (frame(spark, spec.schema, []) for spec in (ASSIGNMENTS, TOPIC_SNAPSHOTS))
     keys, limits = StagedKeys(generations, generations.count()), WorkerLimits(memory_mb=4_096, idle_timeout_s=60)
     facts = commit_facts(keys, given, commits, commits.count(), looks, records, unstaged, limits, retention_hours=1).collect()
-    deleted = {row["group_id"] for row in facts if row["row_order"] == RowOrder.DELETION}
+    deleted = {row["group_id"] for row in facts if row["row_order"] == FactOrder.DELETION}
     expiring = {
         row["group_id"]: row["sign"]["expiring_if_deleted" if row["group_id"] in deleted else "expiring"]
         for row in facts

@@ -38,7 +38,7 @@ def commit(topic: str, partition: int, at_ms: int, group_id: str = "g", **change
     return {**row, "observed_at": moment(at_ms), "committed_offset": 5, "is_deleted": False, "offsets_partition": 0, **changes}
 
 
-def look(at_ms: int, *ends: int, topic: str = "t", **changes: Any) -> Row:
+def look(at_ms: int, *ends: int | None, topic: str = "t", **changes: Any) -> Row:
     partitions = [{"partition": number, "begin_offset": 0, "end_offset": end} for number, end in enumerate(ends)]
     return {**look_row(topic, at_ms, []), "partitions": partitions, **changes}
 
@@ -225,6 +225,11 @@ CASES: dict[str, Case] = {
         [*BEFORE, commit("t", 0, MADE + 10 * MINUTE + 1, committed_offset=-1), LATER],
         [look(MADE + 11 * MINUTE, 7, 0), look(MADE + 20 * MINUTE, 12, 2**63 - 1)],
     ),
+    "stopped, one topic not seen since": (
+        [snapshot_row("g", 1, {**timed("m", t=[0], u=[0]), "topics": ["t", "u"]}, offsets_partition=0)],
+        [*BEFORE, *({**row, "topic": "u", "position": row["position"] + 1} for row in BEFORE), LATER],
+        [*COMES_IN, look(MADE, 35, topic="u"), look(MADE + 50 * MINUTE, None, topic="u")],
+    ),
     "its other partition is committed": ([one_timed()], [*BEFORE, *(commit("t", 1, row["position"] + MINUTE) for row in MORE)], COMES_IN),
     "within the timeout": ([one_timed(timeout_ms=40 * MINUTE)], [*BEFORE, LATER], COMES_IN),
     "within its intervals": ([one_timed()], [commit("t", 0, MADE), commit("t", 0, MADE + 9 * MINUTE), LATER], COMES_IN),
@@ -273,6 +278,7 @@ TELLING = (
         "stopped",
         "stopped, and the log is read to its end",
         "stopped, one of two",
+        "stopped, one topic not seen since",
         "expire soon",
         "expire soon, not subscribed",
         "deleted, with a commit since",
@@ -405,6 +411,8 @@ def test_member_that_has_stopped_to_commit_is_a_warning(found: dict[str, list[Ro
     }  # fmt: skip
     (row,) = found["stopped, with a commit below 0"]
     assert (row["evidence"]["record_count"], row["evidence"]["lag"]) == (str(2**63 - 1), "13")
+    (row,) = found["stopped, one topic not seen since"]
+    assert (row["evidence"]["record_count"], row["evidence"]["lag"]) == ("5", str(7 + 30))
     (row,) = found["stopped, one of two"]
     assert (row["evidence"]["members"], row["evidence"]["member_count"]) == ("a", "2")
 

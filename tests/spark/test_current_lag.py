@@ -100,3 +100,8 @@ def test_the_largest_lags_of_each_group_are_kept_with_the_totals_of_all(spark: S
     found = largest_lags(lags, 2, F.lit(True)).collect()
     shown = {(row["group_id"], row["partition"], row["group_lag"], row["known_count"], row["row_total"]) for row in found}
     assert shown == {("g", 2, 16, 3, 4), ("g", 3, 16, 3, 4), ("other", 0, None, 0, 1)}
+    found = largest_lags(lags, 2, F.col("group_id") == "other").collect()
+    assert sorted((row["group_id"], row["has_details"], row["topic"], row["group_lag"]) for row in found) == [
+        ("g", False, None, 16),
+        ("other", True, "t", None),
+    ]

@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 
 from jobs.audit.expired_sessions import find_expired_sessions
 from jobs.audit.inferred_causes import commits_around, refresh, silent_departures, with_inferred
+from jobs.audit.run import _append_audits
+from jobs.storage.scratch import StagedKeys
 from jobs.workers.guard import WorkerLimits
 from schemas.config import parse_settings
 from schemas.staging import EXPIRED_SESSIONS
@@ -224,3 +226,26 @@ def test_commits_that_land_after_a_generation_show_that_its_records_went_on(
     warehouse.replaced = []
     refresh(context)
     assert [row["causes"] for row in warehouse.replaced] == ([] if expected is None else [expected])
+
+
+@pytest.mark.parametrize("departure", [1, 2])
+def test_causes_and_pauses_that_change_are_written_with_the_new_audits(spark: SparkSession, departure: int) -> None:
+    """A third generation ends the pause of the second one; new commits change the causes of one of the two."""
+
+    def audit(generation: int, **changes: Any) -> Row:
+        figures = {"unassigned_count": 2, "causes": [], "is_follow_up": False, "previous_generation": generation - 1, "run_sequence": 1}
+        key = {"cluster_id": "c", "group_id": "g", "generation": generation, "position": generation}
+        return {**key, "observed_at": moment(generation * 1_000), "basis": "observed", "strategy": "range", **figures, **changes}
+
+    stored = [audit(1, pause_partition_ms=2_000), audit(2)]
+    warehouse = Stored({GENERATION_AUDITS.name: frame(spark, GENERATION_AUDITS.schema, stored)})
+    otherwise = frame(spark, GENERATION_AUDITS.schema, [{**stored[departure - 1], "causes": [LIKELY]}])
+    groups = StagedKeys(frame(spark, GENERATION_AUDITS.schema, [audit(3)]).select("cluster_id", "group_id"), 1)
+    context: Any = SimpleNamespace(warehouse=warehouse, run_sequence=2, run_columns={"run_sequence": F.lit(2).cast("bigint")})
+    new = frame(spark, GENERATION_AUDITS.schema, [audit(3, run_sequence=2)])
+    rewritten = _append_audits(context, new, groups, StagedKeys(otherwise, 1))
+    found = sorted((row["position"], row["pause_partition_ms"], bool(row["causes"]), row["run_sequence"]) for row in warehouse.replaced)
+    first = [(1, 2_000, True, 2)] if departure == 1 else []
+    assert found == [*first, (2, 2_000, departure == 2, 2), (3, None, False, 2)]
+    assert rewritten is not None
+    assert sorted(row["position"] for row in rewritten.rows.collect()) == [position for position, *_ in found[:-1]]

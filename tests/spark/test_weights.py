@@ -188,6 +188,13 @@ def test_racks_of_generations_that_are_weighed_again_are_those_of_their_members_
     assert (row["group_id"], row["rule_id"], row["evidence"]["partition_count"]) == ("g", "records_cross_racks", "1")
 
 
+@pytest.mark.parametrize("changes", [{"rack_match_ratio": 1.0}, {"rack_match_ratio": 0.5, "is_settled": False}, {}])
+def test_racks_are_read_only_for_generations_that_may_be_judged_by_them(spark: SparkSession, changes: Row) -> None:
+    audits = StagedKeys(frame(spark, GENERATION_AUDITS.schema, [audited_as("g", topics_hash="h", **changes)]), 1)
+    nothing = (frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, []), frame(spark, GENERATION_TOPICS.schema, []))
+    assert racks_of_audits(audits, *nothing) is None
+
+
 @pytest.mark.parametrize(("committed_at", "expected"), [(4, 10), (12, 12)])
 def test_a_generation_is_weighed_until_its_last_commit_where_clocks_differ(spark: SparkSession, committed_at: int, expected: int) -> None:
     made = [{**commits(p0=90)[0], "committed_at": moment(committed_at)}, commits(p1=3)[0]]

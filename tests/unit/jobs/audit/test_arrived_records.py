@@ -68,6 +68,11 @@ def test_lag_is_by_the_newest_metadata_snapshot_that_has_ends() -> None:
     assert ends_with().lag(0, 1) is None
 
 
+def test_lag_needs_no_metadata_snapshot_since_the_time_that_is_asked_for() -> None:
+    ends = ends_with(look(5, 90), asked=[(10, 30)])
+    assert (ends.lag(0, 60), ends.record_count(0, 10, 30)) == (30, 0)
+
+
 def test_a_member_is_silent_if_one_of_its_partitions_got_records() -> None:
     ends = {"t": ends_with(look(10, 0, 0), look(20, 0, 9)), "other": ends_with()}
     members = silent_members([waiting("b", 1), waiting("b", 0), waiting("a", 0), waiting("c", 1, topic="other")], ends)
@@ -97,7 +102,7 @@ def test_a_stalled_member_has_its_first_partitions_and_the_lag_that_is_known() -
 
 def test_of_a_year_of_metadata_snapshots_few_are_kept() -> None:
     ends = ends_with(*(look(at, at, at) for at in range(100_000)), asked=[(500, 90_000), (700, 95_000)])
-    assert ends.kept_count == 6  # the first of all, two firsts, two lasts, and the newest
+    assert len(ends._looks) == 6  # the first of all, two firsts, two lasts, and the newest
     assert (ends.record_count(1, 500, 90_000), ends.record_count(0, 700, 95_000), ends.lag(0, 0)) == (89_500, 94_300, 99_999)
 
 
@@ -113,6 +118,9 @@ def test_count_is_that_of_all_metadata_snapshots_one_by_one(
 ) -> None:
     ordered = sorted(seen, key=lambda one: one[0])
     ends = ends_with(*(look(at, *of_partitions) for at, of_partitions in ordered), asked=asked)
+    with_ends = [of_partitions for _, of_partitions in ordered if any(end is not None for end in of_partitions)]
+    newest = with_ends[-1][partition] if with_ends and partition < len(with_ends[-1]) else None
+    assert ends.lag(partition, 3) == (None if newest is None else max(newest - 3, 0))
     for since, until in asked:
         between = [one[partition] for at, one in ordered if since <= at <= until and partition < len(one)]
         first, final = (between[0], between[-1]) if between else (None, None)

@@ -1,13 +1,4 @@
-"""Commits that the coordinator is going to delete soon, because nobody reads their partitions any more.
-
-Commits that should have expired before are left out: as they are still there, the broker keeps them for longer than assumed. Commits
-without a time of their own are left out too, as are those of groups that never had members.
-
-Since Kafka 2.1 (KIP-211) the retention of a classic group's commits begins when the group becomes empty, also for later commits of an
-admin. For a topic to which nobody subscribes any more it begins at the last commit. In groups of the consumer protocol, and in groups that
-never had members since they were deleted, it always begins at the last commit. ``tests/kafka/test_commits_expire.py`` compares all this
-with a broker.
-"""
+"""Groups that were deleted after their newest generation. Only their records show it."""
 
 from __future__ import annotations
 

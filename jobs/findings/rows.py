@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from jobs.findings import Finding
+from jobs.findings.rule import Finding
 from schemas.computed_row_types import FoundRow, GenerationRow
 
 
