@@ -57,7 +57,7 @@ class TopicEnds:
 
     def add(self, look: Look) -> None:
         """Add a metadata snapshot, by time."""
-        is_first = True
+        is_needed = True
         if self._looks:
             last = self._looks[-1]
             is_other = not look.has_partitions_of(last)
@@ -65,9 +65,9 @@ class TopicEnds:
             if not (self._are_kept[-1] or is_other or is_last):
                 self._looks.pop()
                 self._are_kept.pop()
-            is_first = is_other or bisect_right(self._sinces, look.at_us) > bisect_right(self._sinces, last.at_us)
+            is_needed = is_other or bisect_right(self._sinces, look.at_us) > bisect_right(self._sinces, last.at_us)
         self._looks.append(look)
-        self._are_kept.append(is_first)
+        self._are_kept.append(is_needed)
         if look.has_ends():
             self._newest = look
 
@@ -111,13 +111,7 @@ def silent_members(waiting: Iterable[WaitingPartition], ends: Mapping[str, Topic
         waiting: partitions of one group, those without ``is_stopped``.
         ends: by topic, of all their topics.
     """
-    of_members: dict[str, list[int]] = defaultdict(list)
-    for one in waiting:
-        of_members[one.member_id].append(_record_count(one, ends))
-    members = (
-        SilentMember(member_id, len(counts), min(sum(counts), MOST_LAG)) for member_id, counts in sorted(of_members.items()) if any(counts)
-    )
-    return list(members)
+    return [SilentMember(member_id, len(partitions), count) for member_id, partitions, count in _with_records(waiting, ends)]
 
 
 def stalled_members(waiting: Iterable[WaitingPartition], ends: Mapping[str, TopicEnds]) -> list[StalledMember]:
@@ -127,32 +121,34 @@ def stalled_members(waiting: Iterable[WaitingPartition], ends: Mapping[str, Topi
         waiting: partitions of one group, those with ``is_stopped``.
         ends: by topic, of all their topics.
     """
+    return [_stalled(*member, ends) for member in _with_records(waiting, ends)]
+
+
+def _with_records(
+    waiting: Iterable[WaitingPartition], ends: Mapping[str, TopicEnds]
+) -> Iterator[tuple[str, Sequence[WaitingPartition], int]]:
+    """Yield the members to which records came, by member id: their partitions, and how many records, at most what a column holds."""
     of_members: dict[str, list[WaitingPartition]] = defaultdict(list)
     for one in waiting:
         of_members[one.member_id].append(one)
-    return list(_stalled(sorted(of_members.items()), ends))
+    for member_id, partitions in sorted(of_members.items()):
+        count = sum(ends[one.topic].record_count(one.partition, one.since_us, one.until_us) for one in partitions)
+        if count:
+            yield member_id, partitions, min(count, MOST_LAG)
 
 
-def _stalled(of_members: Iterable[tuple[str, Sequence[WaitingPartition]]], ends: Mapping[str, TopicEnds]) -> Iterator[StalledMember]:
-    for member_id, partitions in of_members:
-        record_count = sum(_record_count(one, ends) for one in partitions)
-        if not record_count:
-            continue
-        names = sorted(f"{one.topic}-{one.partition}" for one in partitions)[:PARTITIONS_NAMED]
-        lags = [ends[one.topic].lag(one.partition, one.committed_offset) for one in partitions]
-        known = [lag for lag in lags if lag is not None]
-        silent_ms = partitions[0].silent_ms
-        assert silent_ms is not None
-        yield StalledMember(
-            member_id=member_id,
-            partition_count=len(partitions),
-            partitions=names,
-            record_count=min(record_count, MOST_LAG),
-            lag=min(sum(known), MOST_LAG) if known else None,
-            since_ms=partitions[0].since_us // 1_000,
-            silent_ms=silent_ms,
-        )
-
-
-def _record_count(one: WaitingPartition, ends: Mapping[str, TopicEnds]) -> int:
-    return ends[one.topic].record_count(one.partition, one.since_us, one.until_us)
+def _stalled(member_id: str, partitions: Sequence[WaitingPartition], record_count: int, ends: Mapping[str, TopicEnds]) -> StalledMember:
+    names = sorted(f"{one.topic}-{one.partition}" for one in partitions)[:PARTITIONS_NAMED]
+    lags = [ends[one.topic].lag(one.partition, one.committed_offset) for one in partitions]
+    known = [lag for lag in lags if lag is not None]
+    silent_ms = partitions[0].silent_ms
+    assert silent_ms is not None
+    return StalledMember(
+        member_id=member_id,
+        partition_count=len(partitions),
+        partitions=names,
+        record_count=record_count,
+        lag=min(sum(known), MOST_LAG) if known else None,
+        since_ms=partitions[0].since_us // 1_000,
+        silent_ms=silent_ms,
+    )
