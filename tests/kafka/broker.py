@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from schemas.wire.keys import OFFSETS_TOPIC
 from tests.kafka.broker_jars import jvm
 
 USERS = {"reader": "reader-secret", "stranger": "stranger-secret"}
@@ -22,6 +24,8 @@ USERS = {"reader": "reader-secret", "stranger": "stranger-secret"}
 RACK = "r1"
 LONGEST_START_S = 120.0
 LONGEST_STOP_S = 30.0
+LOADED = re.compile(rf"Finished loading of metadata from ({OFFSETS_TOPIC}-\d+) ")
+"""A line of the broker's log: it knows the groups of a partition."""
 
 PROPERTIES = """\
 process.roles=broker,controller
@@ -98,25 +102,41 @@ class Broker:
     def start(self) -> None:
         """Start, and return when it answers, and leads every partition that it had before."""
         with self.server_log.open("ab") as log:
+            started_at = log.tell()
             self._process = subprocess.Popen(
                 self._command("kafka.Kafka"), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         deadline = time.monotonic() + LONGEST_START_S
         while True:
             try:
-                if self._answers():
+                if self._answers(started_at):
                     return
             except KafkaException:
                 assert self._process.poll() is None, self.server_log.read_text()[-3000:]
             assert time.monotonic() < deadline, f"no broker within {LONGEST_START_S:.0f} s"
+            time.sleep(0.1)
 
-    def _answers(self) -> bool:
-        """Return whether the broker is there, has loaded all groups, and every partition that it had before is open for readers."""
+    def _answers(self, started_at: int) -> bool:
+        """Return whether the broker is there, every partition that it had before is open for readers, and it has loaded all groups.
+
+        A broker that has just started answers first without topics, then without groups: neither answer is an error.
+        """
         found = self.admin.list_topics(timeout=1.0)
+        known = {f"{name}-{number}" for name, topic in found.topics.items() for number in topic.partitions}
+        stored = self._stored_partitions()
+        if not found.brokers or not stored <= known:
+            return False
         latest = {TopicPartition(name, number): OffsetSpec.latest() for name, topic in found.topics.items() for number in topic.partitions}
         asked = self.admin.list_offsets(latest, request_timeout=5.0).values() if latest else ()
-        is_open = bool(found.brokers) and all(answer.exception() is None for answer in asked)
-        return is_open and not self.admin.list_consumer_groups(request_timeout=5.0).result().errors
+        with self.server_log.open(encoding="utf-8") as log:
+            log.seek(started_at)
+            loaded = set(LOADED.findall(log.read()))
+        return all(answer.exception() is None for answer in asked) and {one for one in stored if one.startswith(OFFSETS_TOPIC)} <= loaded
+
+    def _stored_partitions(self) -> set[str]:
+        """Return ``topic-number`` of all partitions with a folder; one of a deleted topic has a suffix."""
+        names = {path.parent.name for path in self.log.glob("*/partition.metadata")}
+        return {name for name in names if re.fullmatch(r".+-\d+", name) and not name.startswith("__cluster_metadata-")}
 
     def stop(self) -> None:
         """End the broker, if it runs, and return when it has ended."""
