@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from jobs.audit.late_offsets_udfs import resume_again
 from jobs.audit.load_imbalance import AUDIT_KEY
 from jobs.audit.new_commits import CLOCKS_DIFFER, NewCommits, affected_rows, earlier_rows
-from jobs.audit.offset_rows import commit_rows, in_log_order, look_rows, sorted_by_log
+from jobs.audit.offset_rows import RowOrder, commit_rows, in_log_order, look_rows, sorted_by_log
 from jobs.context import RunContext
 from jobs.findings import LOAD_RULES
 from jobs.storage.changed_findings import replace_findings
@@ -120,7 +120,7 @@ def _generation_rows(
     # The assignment before its audit, and that before the movements, of which a generation may have a million.
     order = F.when(F.col("held").isNotNull(), 0).when(F.col("audit").isNotNull(), 1).otherwise(F.lit(2))
     columns = {
-        "row_order": order,
+        "order": order,
         "observed_us": F.unix_micros("observed_at"),
         "is_complete": F.coalesce("known", F.lit(False)),
     }
@@ -161,12 +161,13 @@ def resumed_rows(
     generations = _generation_rows(audits, movements, assignments, complete, racks)
     groups = reduce(DataFrame.unionByName, [keys.distinct(*GROUP_KEY) for keys in (audits, movements)])
     rows = in_log_order(
-        generations,
+        {RowOrder.GENERATION: generations},
         commit_rows(commits.join(groups, list(GROUP_KEY), "left_semi")),
         look_rows(_topics(generations), looks, is_bounded=True),
     )
     resume = partial(resume_again, max_look_delay_s=max_look_delay_s, limits=limits)
-    return sorted_by_log(spread_groups(rows, audits.count + movements.count)).mapInArrow(resume, RESUMED_ROWS)
+    in_order = sorted_by_log(spread_groups(rows, audits.count + movements.count), F.col("generation.order"))
+    return in_order.mapInArrow(resume, RESUMED_ROWS)
 
 
 def refresh(context: RunContext, news: NewCommits, rewritten: StagedKeys | None = None) -> None:

@@ -1,16 +1,17 @@
 """Commits and metadata snapshots among the rows of generations, for workers that resolve resume offsets, and back.
 
 All rows of a group come in one partition, in the order of its log. So a worker has read the commits before a generation when it comes to
-it, and keeps only the last one of each partition. The columns of generations are in one struct, which is null in the other rows: a commit
-is a small row in a shuffle.
+it, and keeps only the last one of each partition. The columns of each kind of row are in a struct of their own, which is null in the other
+rows: a commit is a small row in a shuffle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import groupby
+from functools import partial, reduce
+from itertools import groupby, starmap
 from operator import itemgetter
 from typing import Any
 
@@ -29,11 +30,17 @@ Row = dict[str, Any]
 
 
 class RowOrder(IntEnum):
-    """The order of the rows at one position of a group; others, of a generation, come after these."""
+    """The order of the rows at one position of a group."""
 
     LOOK = -3
     TIMED_COMMIT = -2
     COMMIT = -1
+    GENERATION = 0
+    SOLUTION = 1
+
+
+CONTENT = {RowOrder.GENERATION: "generation", RowOrder.SOLUTION: "solution"}
+"""The struct with the columns of a row that is neither a commit nor a metadata snapshot."""
 
 
 BEFORE_ALL = -(2**63)
@@ -109,17 +116,20 @@ def look_rows(topics: DataFrame, looks: DataFrame, is_bounded: bool) -> DataFram
     )
 
 
-def in_log_order(generations: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
+def in_log_order(parts: Mapping[RowOrder, DataFrame], commits: DataFrame, looks: DataFrame) -> DataFrame:
     """Return the rows of generations, commits and metadata snapshots together, not yet sorted.
 
     Args:
-        generations: ``GENERATION_KEY``, row_order, and other columns, which become those of the struct ``generation``.
+        parts: by keys of ``CONTENT`` the rows of generations: ``GENERATION_KEY``, and other columns, which become those of the struct.
         commits: as ``commit_rows`` returns them.
         looks: as ``look_rows`` returns them.
     """
-    others = [name for name in generations.columns if name not in (*GENERATION_KEY, "row_order")]
-    packed = generations.select(*GENERATION_KEY, "row_order", F.struct(*others).alias("generation"))
-    return packed.unionByName(commits, allowMissingColumns=True).unionByName(looks, allowMissingColumns=True)
+
+    def packed(order: RowOrder, rows: DataFrame) -> DataFrame:
+        others = [name for name in rows.columns if name not in GENERATION_KEY]
+        return rows.select(*GENERATION_KEY, F.lit(order.value).alias("row_order"), F.struct(*others).alias(CONTENT[order]))
+
+    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), [*starmap(packed, parts.items()), commits, looks])
 
 
 def sorted_by_log(rows: DataFrame, *others: Column) -> DataFrame:
@@ -189,7 +199,7 @@ def _keyed_items(batches: Batches) -> Iterator[tuple[tuple[str, str], Item]]:
                 yield key, CommitRun([column[at : at + count] for column in commits], order == RowOrder.TIMED_COMMIT)
             else:
                 # To drop the nulls of all other rows takes longer than a slice.
-                rows: list[Row] = batch.column("generation").slice(at, count).to_pylist()
+                rows: list[Row] = batch.column(CONTENT[RowOrder(order)]).slice(at, count).to_pylist()
                 for row, position in zip(rows, positions[at : at + count], strict=True):
                     yield key, row | {"cluster_id": key[0], "group_id": key[1], "position": position, "row_order": order}
             at += count

@@ -32,7 +32,7 @@ from jobs.audit.new_commits import (
     has_new_commits,
     read_new_commits,
 )
-from jobs.audit.offset_rows import commit_rows, in_log_order, look_rows, sorted_by_log
+from jobs.audit.offset_rows import RowOrder, commit_rows, in_log_order, look_rows, sorted_by_log
 from jobs.context import RunContext, StageResult
 from jobs.storage.scratch import StagedKeys
 from jobs.storage.warehouse import Warehouse
@@ -130,10 +130,8 @@ def _of_groups(warehouse: Warehouse, name: str, groups: StagedKeys | None) -> Da
     return rows.join(bounds, list(GROUP_KEY)).where(F.col("position") >= F.col("read_from"))
 
 
-def generation_rows(warehouse: Warehouse, groups: StagedKeys | None, complete: DataFrame) -> DataFrame:
-    """Return the generations that the audit reads: each snapshot, then its solutions.
-
-    ``first_position`` is null in rows that are not snapshots.
+def snapshot_rows(warehouse: Warehouse, groups: StagedKeys | None, complete: DataFrame) -> DataFrame:
+    """Return the snapshots of the generations that the audit reads.
 
     Args:
         groups: see ``audited_groups``; None for everything, as in the first run.
@@ -150,7 +148,15 @@ def generation_rows(warehouse: Warehouse, groups: StagedKeys | None, complete: D
         "observed_us": F.unix_micros("observed_at"),
         "is_complete": F.coalesce("known", F.lit(False)),
     }
-    wide = flatten_snapshots(snapshots.withColumns(more), *others, *more)
+    return flatten_snapshots(snapshots.withColumns(more), *others, *more)
+
+
+def solution_rows(warehouse: Warehouse, groups: StagedKeys | None) -> DataFrame:
+    """Return the solutions of the generations that the audit reads; only the observed ones have topics.
+
+    Args:
+        groups: see ``snapshot_rows``.
+    """
     topics = warehouse.read(GENERATION_TOPICS.name).select(
         "cluster_id",
         "topics_hash",
@@ -181,8 +187,7 @@ def generation_rows(warehouse: Warehouse, groups: StagedKeys | None, complete: D
     is_observed = F.col("basis") == str(Basis.OBSERVED)
     for name in ("topic_topic", "topic_topic_id", "topic_partition_count", "topic_racks", "uncertain_topics"):
         solved = solved.withColumn(name, F.when(is_observed, F.col(name)))
-    wide = wide.withColumnRenamed("strategy", "own_strategy").withColumn("row_order", F.lit(0))
-    return wide.unionByName(solved.withColumn("row_order", F.lit(1)), allowMissingColumns=True)
+    return solved
 
 
 def _topics_of_groups(warehouse: Warehouse, groups: StagedKeys | None) -> DataFrame:
@@ -208,8 +213,9 @@ def history_rows(warehouse: Warehouse, groups: StagedKeys | None, complete: Data
     if groups is not None:
         commits = commits.join(groups.distinct(*GROUP_KEY), list(GROUP_KEY), "left_semi")
     looks = look_rows(_topics_of_groups(warehouse, groups), warehouse.read(TOPIC_SNAPSHOTS.name), is_bounded=groups is not None)
-    rows = in_log_order(generation_rows(warehouse, groups, complete), commit_rows(commits), looks)
-    return sorted_by_log(spread_groups(rows, generation_count), F.col("generation.basis"), F.col("generation.strategy"))
+    generations = {RowOrder.GENERATION: snapshot_rows(warehouse, groups, complete), RowOrder.SOLUTION: solution_rows(warehouse, groups)}
+    rows = in_log_order(generations, commit_rows(commits), looks)
+    return sorted_by_log(spread_groups(rows, generation_count), F.col("solution.basis"), F.col("solution.strategy"))
 
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:

@@ -25,7 +25,7 @@ from assignors.java.ordering import coordinator_partition
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
 from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS, Around, FoundCause, LoggedEvent, around_of, explain, merged, recorded_causes
 from jobs.audit.load_imbalance import held_topics, weigh
-from jobs.audit.offset_rows import Item, read_generations, read_groups
+from jobs.audit.offset_rows import Item, RowOrder, read_generations, read_groups
 from jobs.audit.resume_offsets import GroupOffsets
 from jobs.audit.uneven_loads import Racks, find_uneven_loads
 from jobs.findings import LOOK_RULES, RULES, STUCK_RULES, GroupHistory, find, gather_facts
@@ -270,10 +270,13 @@ class RepeatedKeyError(RuntimeError):
 
 def _refuse_repeats(row: StoredSnapshot, solved: list[StoredSolution]) -> None:
     """Check that the key of the snapshot, and of each solution, occurs once."""
-    keys = Counter((other["row_order"], other["basis"], other["strategy"]) for other in solved)
-    (repeated, count), *_ = keys.most_common(1)
-    if row["row_order"] != 0 or repeated[0] == 0 or count > 1:
-        raise RepeatedKeyError(f"found {max(count, 2)} rows, expected one: {('snapshot', 'solution')[repeated[0]]} {repeated[1:]}")
+    snapshot_count = [row["row_order"], *(other["row_order"] for other in solved)].count(RowOrder.GENERATION)
+    if snapshot_count != 1:
+        raise RepeatedKeyError(f"found {snapshot_count} snapshots, expected one")
+    keys = [(other["basis"], other["strategy"]) for other in solved]
+    if len(set(keys)) < len(keys):
+        repeated, count = Counter(keys).most_common(1)[0]
+        raise RepeatedKeyError(f"found {count} rows, expected one: solution {repeated}")
 
 
 TARGET_COLUMNS = ("reconciled_at", "epoch_at", "is_superseded")

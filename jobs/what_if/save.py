@@ -63,7 +63,7 @@ def subjects(warehouse: Warehouse, newest: DataFrame) -> DataFrame:
     snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).join(newest, list(GENERATION_KEY)).join(releases, list(GENERATION_KEY), "left")
     rows = flatten_snapshots(snapshots, "group_type", "leader_client", "topics_hash", "kafka_version")
     topics = warehouse.read(GENERATION_TOPICS.name).select("cluster_id", "topics_hash", *topic_columns())
-    return rows.withColumn("own_strategy", F.col("strategy")).join(topics, ["cluster_id", "topics_hash"])
+    return rows.join(topics, ["cluster_id", "topics_hash"])
 
 
 def choose_groups(warehouse: Warehouse, options: WhatIfOptions) -> set[GroupKey]:

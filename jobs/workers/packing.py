@@ -221,8 +221,8 @@ def unpack_snapshots(chunk: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Snaps
 
 
 def unpack_snapshot_row(row: Mapping[str, Any]) -> Snapshot:
-    """Return the snapshot in one row of ``flatten_snapshots``, with its strategy in ``own_strategy``."""
-    chunk = {**row, **{name: [row[name]] for name in GENERATION_FIELDS}, "strategy": [row["own_strategy"]]}
+    """Return the snapshot in one row of ``flatten_snapshots``."""
+    chunk = {**row, **{name: [row[name]] for name in GENERATION_FIELDS}}
     return next(unpack_snapshots(chunk))[0]
 
 

@@ -14,7 +14,7 @@ from assignors.audit.audit import GroupAudit
 from assignors.replay.replay import Replay
 from assignors.replay.steps import Snapshot, Step
 from assignors.replay.topic_metadata import ClusterLooks, TopicRun
-from jobs.audit.run import generation_rows
+from jobs.audit.run import snapshot_rows, solution_rows
 from jobs.workers.holdings_column import TornHoldingsError, pack_holdings
 from jobs.workers.packing import (
     SNAPSHOT_FIELDS,
@@ -138,9 +138,8 @@ def test_numbers_stay_whole_and_plain(spark: SparkSession) -> None:
 
 
 def test_flat_row_is_unpacked_to_its_snapshot(spark: SparkSession) -> None:
-    """As the audit reads it: through Arrow alone, its strategy under another name beside the solutions' own."""
-    renamed = {"own_strategy": F.col("strategy"), "strategy": F.lit(None)}
-    flat = flatten_snapshots(snapshots(spark, *ROWS)).withColumns(renamed)
+    """As the audit reads it: through Arrow alone."""
+    flat = flatten_snapshots(snapshots(spark, *ROWS))
     rows = flat.orderBy(*GROUP_KEY, "position").toArrow().to_pylist()
     assert [unpack_snapshot_row(row) for row in rows] == EXPECTED
 
@@ -166,8 +165,9 @@ def test_group_by_topic_keeps_both_orders() -> None:
 
 def test_the_history_has_the_columns_that_the_audit_reads(spark: SparkSession) -> None:
     tables = SimpleNamespace(read=lambda name: frame(spark, TABLES[name].schema, []))
-    columns = generation_rows(tables, None, frame(spark, TABLES["subscription_snapshots"].schema, [])).columns
-    assert {*get_type_hints(StoredSnapshot), *get_type_hints(StoredSolution)} - set(columns) == set()
+    snapshots = snapshot_rows(tables, None, frame(spark, TABLES["subscription_snapshots"].schema, []))
+    read = {StoredSnapshot: snapshots.columns, StoredSolution: solution_rows(tables, None).columns}
+    assert {kind: {*get_type_hints(kind)} - {*columns, "row_order"} for kind, columns in read.items()} == dict.fromkeys(read, set())
 
 
 def stored_rows(step: Step) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -36,6 +36,7 @@ SCHEMA = pa.schema(
         ("commit", COMMIT),
         ("look", LOOK),
         ("generation", pa.struct([("at_us", pa.int64())])),
+        ("solution", pa.struct([("basis", pa.string())])),
     ]
 )
 
@@ -71,7 +72,11 @@ def look(group_id: str, at_us: int, end: int) -> Row:
 
 
 def generation(group_id: str, position: int, at_us: int | None = None) -> Row:
-    return row(group_id, position, 0, generation={"at_us": position if at_us is None else at_us})
+    return row(group_id, position, RowOrder.GENERATION, generation={"at_us": position if at_us is None else at_us})
+
+
+def solution(group_id: str, position: int, basis: str) -> Row:
+    return row(group_id, position, RowOrder.SOLUTION, solution={"basis": basis})
 
 
 def found(rows: list[Row], size: int) -> list[tuple[str, int, int | None, int | None]]:
@@ -92,7 +97,8 @@ HISTORY = [
     look("a", 5, 70),
     commit("a", 8, 40),
     generation("a", 10),
-    generation("a", 10),
+    solution("a", 10, "observed"),
+    solution("a", 10, "recomputed"),
     commit("a", 12, 50),
     commit("a", 20, 60),
     generation("a", 20),
@@ -108,6 +114,16 @@ HISTORY = [
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
 def test_a_generation_finds_the_commits_before_it_and_at_its_place(size: int) -> None:
     assert found(HISTORY, size) == [("a", 10, 40, 90), ("a", 20, 60, 90), ("b", 2, 7, None), ("d", 1, None, 9)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_solutions_follow_their_generation(size: int) -> None:
+    batches = iter([pa.RecordBatch.from_pylist(HISTORY[at : at + size], schema=SCHEMA) for at in range(0, len(HISTORY), size)])
+    read = [rows for _, items in read_groups(batches) for rows in read_generations(items, GroupOffsets())]
+    assert [[(one["position"], one.get("basis")) for one in rows] for rows in read] == [
+        [(10, None), (10, "observed"), (10, "recomputed")],
+        *([(position, None)] for position in (20, 2, 1)),
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 100])
