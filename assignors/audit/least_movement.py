@@ -5,7 +5,6 @@ Both are bounds by which a result is judged. They use counts only, and build no 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.audit.comparison import Comparison
-from assignors.audit.max_flow import Supply, most_kept, most_placed
+from assignors.audit.max_flow import Supply, most_even_loads, most_kept
 from assignors.audit.movements import Withheld
 from assignors.generation.generation import COOPERATIVE, owner_of
 from assignors.generation.holdings import NOBODY
@@ -106,8 +105,8 @@ def least_movements(comparison: Comparison, withheld: Withheld | None = None, mo
 def least_spread(problem: GroupProblem, most_edges: int = MOST_EDGES) -> Least | None:
     """Return the spread of the loads if partitions are assigned as evenly as subscriptions allow.
 
-    The most even loads (the least majorised load vector) have both the smallest possible maximum and the largest possible minimum, so two
-    searches by flow find both. Members without an existing topic do not count.
+    The most even loads (the least majorised load vector) have both the smallest possible maximum and the largest possible minimum.
+    Members without an existing topic do not count.
 
     Worked example: t0 has 5 partitions and a reads it, t1 has 1 partition and a, b read it. a keeps 5, b gets 1: the spread is 4.
 
@@ -134,9 +133,7 @@ def least_spread(problem: GroupProblem, most_edges: int = MOST_EDGES) -> Least |
     is_exact = sum(len(supply.classes) for supply in supplies) <= most_edges
     if len(sizes) == 1 or not is_exact:
         return Least(1 if total % member_count else 0, is_exact)
-    even = total // member_count
-    largest = bisect_left(range(total), True, lo=even, key=lambda load: most_placed(supplies, sizes, load) == total)
-    smallest = bisect_left(range(even + 1), True, lo=1, key=lambda load: most_placed(supplies, sizes, load) < member_count * load) - 1
+    smallest, largest = most_even_loads(supplies, sizes)
     return Least(largest - smallest)
 
 

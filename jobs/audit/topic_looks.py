@@ -58,11 +58,11 @@ class _Numbers:
 
     def __init__(self, numbers: pa.Array) -> None:
         self._are_null = numbers.is_null().to_numpy(zero_copy_only=False) if numbers.null_count else None
-        self.values = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+        self.values = (numbers.fill_null(0) if numbers.null_count else numbers).to_numpy(zero_copy_only=False)
 
     def has_any(self) -> bool:
         """Return whether any number is not null."""
         return bool(len(self.values)) and (self._are_null is None or not self._are_null.all())
 
     def at(self, place: int) -> int | None:
-        return None if self._are_null is not None and self._are_null[place] else int(self.values[place])
+        return None if self._are_null is not None and self._are_null[place] else self.values.item(place)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from assignors import Assignment, AssignorError, GroupProblem, Member, Topic, TopicPartition, assign
 from assignors.audit.comparison import Comparison
 from assignors.audit.least_movement import Least, least_movements, least_spread
-from assignors.audit.max_flow import Supply, most_kept, most_placed
+from assignors.audit.max_flow import Supply, most_even_loads, most_kept, most_placed
 from assignors.audit.movements import LastOwner, diff_generations
 from assignors.generation.generation import Generation, Owner, owner_of
 from assignors.generation.subscriptions import existing_partition_counts
@@ -112,6 +112,15 @@ def compare_least_spreads(problem: GroupProblem) -> None:
     # The least majorised vector is the first one when loads, largest first, are compared like words.
     even = min(sorted(loads.values(), reverse=True) for loads, _ in loads_by_brute_force(problem, partitions))
     assert least_spread(problem) == Least(even[0] - even[-1] if even else 0)
+    if not even:
+        return
+    classes = list(dict.fromkeys(member.topics for member in readers_of_something(problem)))
+    supplies = [
+        Supply(tuple(number for number, topics in enumerate(classes) if name in topics), problem.topics[name].partition_count or 0)
+        for name in dict(partitions)
+    ]
+    sizes = [sum(member.topics == topics for member in problem.members) for topics in classes]
+    assert most_even_loads(supplies, sizes) == most_even_loads(supplies, sizes, most_supplies=0) == (even[-1], even[0])
 
 
 @settings(max_examples=200)
