@@ -12,13 +12,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, groupby
 from math import inf
+from operator import attrgetter, itemgetter
 from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from assignors.audit.audit import Audit, AuditedGeneration, GroupAudit
-from assignors.audit.movements import Difference
+from assignors.audit.movements import Difference, Movement
 from assignors.audit.verdicts import Alternative, judge
 from assignors.generation.balance import Balance
 from assignors.java.ordering import coordinator_partition
@@ -26,7 +27,7 @@ from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
 from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS, Around, FoundCause, LoggedEvent, around_of, explain, merged, recorded_causes
 from jobs.audit.load_imbalance import held_topics, weigh
 from jobs.audit.offset_rows import Item, RowOrder, read_generations, read_groups
-from jobs.audit.resume_offsets import GroupOffsets
+from jobs.audit.resume_offsets import RESUME_COLUMNS, GroupOffsets
 from jobs.audit.uneven_loads import Racks, find_uneven_loads
 from jobs.findings import LOOK_RULES, RULES, STUCK_RULES, GroupHistory, find, gather_facts
 from jobs.findings.looks import GrownTopic, GrowthFacts
@@ -150,7 +151,7 @@ def _audit_snapshot(
         if is_fact_of_its_own(solution["basis"], solution["conformance"]) and figures.difference is not None:
             for movement in figures.difference.movements:
                 resumed = moment.resume(movement.topic, movement.partition, movement.member_id)
-                yield {"movement": {**key, **movement._asdict(), **resumed._asdict()}}
+                yield {"movement": {**key, **dict(zip(MOVEMENT_COLUMNS, (*movement, *resumed), strict=True))}}
 
 
 def _milliseconds_between(start: datetime | None, end: datetime | None) -> int | None:
@@ -281,24 +282,26 @@ def _refuse_repeats(row: StoredSnapshot, solved: list[StoredSolution]) -> None:
 
 TARGET_COLUMNS = ("reconciled_at", "epoch_at", "is_superseded")
 """Further columns on the target of a consumer-protocol group's snapshot."""
+MOVEMENT_COLUMNS = (*Movement._fields, *RESUME_COLUMNS)
 DIFFERENCE_COLUMNS = (*(one.name for one in fields(Difference) if one.name not in ("movements", "withheld")), "movement_count")
 BALANCE_COLUMNS = tuple(one.name for one in fields(Balance))
 BOUND_COLUMNS = ("least_movement_count", "avoidable_movement_count", "least_spread", "is_lower_bound")
 SOLUTION_COLUMNS = ("status", "kafka_version", "topics_hash", "conformance", "is_follow_up", "rebalance_count")
+_of_difference, _of_balance, _of_bounds = (attrgetter(*names) for names in (DIFFERENCE_COLUMNS, BALANCE_COLUMNS, BOUND_COLUMNS))
+_of_solution = itemgetter(*SOLUTION_COLUMNS)
 
 
 def _audit_columns(solution: StoredSolution, audit: Audit) -> dict[str, Any]:
-    stored: Mapping[str, Any] = solution
-    columns = {name: stored[name] for name in SOLUTION_COLUMNS}
+    columns: dict[str, Any] = dict(zip(SOLUTION_COLUMNS, _of_solution(solution), strict=True))
     if solution["has_predecessor"]:
         columns["previous_generation"] = audit.previous_generation
         columns["generation_gap"] = audit.generation_gap
     columns["is_settled"] = audit.is_settled
     columns["violations"] = None if audit.violations is None else list(audit.violations)
     columns["triggers"] = None if audit.triggers is None else [trigger.value for trigger in audit.triggers]
-    columns.update((name, getattr(audit, name)) for name in BOUND_COLUMNS)
+    columns.update(zip(BOUND_COLUMNS, _of_bounds(audit), strict=True))
     if audit.difference is not None:
-        columns.update((name, getattr(audit.difference, name)) for name in DIFFERENCE_COLUMNS)
+        columns.update(zip(DIFFERENCE_COLUMNS, _of_difference(audit.difference), strict=True))
     if audit.balance is not None:
-        columns.update((name, getattr(audit.balance, name)) for name in BALANCE_COLUMNS)
+        columns.update(zip(BALANCE_COLUMNS, _of_balance(audit.balance), strict=True))
     return columns
