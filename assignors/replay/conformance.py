@@ -32,7 +32,7 @@ def compare_assignments(observed: AssignmentMapping, computed: AssignmentMapping
     """
     members = observed.keys() | computed.keys()
     pairs = [(observed.get(member, ()), computed.get(member, ())) for member in members]
-    if all(_by_topic(before) == _by_topic(after) for before, after in pairs):
+    if all(before == after or _by_topic(before) == _by_topic(after) for before, after in pairs):
         return Conformance.EXACT
     if all(set(before) == set(after) for before, after in pairs):
         return Conformance.EQUAL_SETS

@@ -26,8 +26,7 @@ from jobs.assign.state_codec import decode_state, encode_state
 from jobs.assign.time_limit import TimeLimit
 from jobs.workers.batches import Rows, table_of
 from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
-from jobs.workers.holdings_column import pack_holdings
-from jobs.workers.packing import group_by_topic, is_fact_of_its_own, unpack_runs, unpack_snapshots
+from jobs.workers.packing import AssignmentPacker, is_fact_of_its_own, unpack_runs, unpack_snapshots
 from schemas.computed_row_types import RowKind, SolvedRow
 from schemas.staging import SOLVED_ROWS
 
@@ -132,6 +131,7 @@ def _replay_group(
     replay, looks = settings.replay_of(*key), ClusterLooks(settings.look_times_ms.get(key[0], ()), unpack_runs(first))
     # Counted from the group's first snapshot, so that checkpoints do not depend on where runs begin.
     count = count_before = first["snapshot_count"]
+    topics: SolvedRow | None = None
     for chunk in chain((first,), chunks):
         if chunk["ordinal"] != count - count_before:
             raise GroupFailedError(
@@ -147,25 +147,26 @@ def _replay_group(
                 raise GroupFailedError(f"{where}: {guard.explain(error)}") from error
             count += 1
             state = replace(state, recurrence=recurrence)
-            yield from _step_rows(key, state.step, observed_at_ms, found, topics_seen, settings.keeps_all_rows)
+            if before is None or before.step.topics != state.step.topics or topics is None:
+                topics = _topics_row(key[0], state.step.topics)
+            if (key[0], topics["topics_hash"]) not in topics_seen:
+                topics_seen.add((key[0], topics["topics_hash"]))
+                yield topics
+            yield from _solution_rows(key, state.step, observed_at_ms, found, topics, settings.keeps_all_rows)
             if count % settings.checkpoint_generations == 0:
                 yield _state_row(key, state, count, is_checkpoint=True)
     if state is not None and count % settings.checkpoint_generations:
         yield _state_row(key, state, count, is_checkpoint=False)
 
 
-def _step_rows(
+def _solution_rows(
     key: tuple[str, str],
     step: Step,
     observed_at_ms: int,
     recurrences: Recurrences | None,
-    topics_seen: set[tuple[str, str]],
+    topics: SolvedRow,
     keeps_all_rows: bool,
 ) -> Iterator[SolvedRow]:
-    topics = _topics_row(key[0], step.topics)
-    if (key[0], topics["topics_hash"]) not in topics_seen:
-        topics_seen.add((key[0], topics["topics_hash"]))
-        yield topics
     snapshot = step.snapshot
     member_ids = [member.member_id for member in snapshot.members]
     group_instance_ids = [member.group_instance_id for member in snapshot.members]
@@ -182,11 +183,11 @@ def _step_rows(
         "is_rewrite": step.is_rewrite,
         "is_follow_up": step.is_follow_up,
     }
+    packer = AssignmentPacker(member_ids, topics["topic_names"])
     for solution in step.solutions:
         row: SolvedRow = {**common, **_solution_columns(solution, recurrences)}
         if solution.assignment is not None:
-            given = [group_by_topic(solution.assignment.get(member_id, ())) for member_id in member_ids]
-            row["holdings"] = pack_holdings(given, topics["topic_names"])
+            given, row["holdings"] = packer.pack(solution.assignment)
             if keeps_all_rows or is_fact_of_its_own(solution.basis, row["conformance"]):
                 row["member_ids"], row["group_instance_ids"] = member_ids, group_instance_ids
                 row["held_topics"] = [names for names, _ in given]

@@ -20,11 +20,11 @@ from assignors.audit.passages import participants_of
 from assignors.audit.triggers import Evidence
 from assignors.generation.generation import SERVER_SIDE
 from assignors.generation.holdings import Holdings
-from assignors.model import GroupProblem, Member, Topic, TopicPartition
+from assignors.model import Assignment, GroupProblem, Member, Topic, TopicPartition
 from assignors.replay.conformance import Conformance
 from assignors.replay.steps import CARRIED, OBSERVED, RECOMPUTED, SOLVED, Snapshot
 from assignors.replay.topic_metadata import TopicRun
-from jobs.workers.holdings_column import TornHoldingsError, unpack_holdings
+from jobs.workers.holdings_column import TornHoldingsError, pack_holdings, unpack_holdings
 from schemas.computed_row_types import StoredSnapshot, StoredSolution, StoredTopics
 from schemas.keys import GROUP_KEY
 from schemas.vocabulary import GroupType
@@ -344,12 +344,40 @@ def _partition_lists(chunk: Mapping[str, Any], name: str) -> Iterator[tuple[Topi
         yield tuple(partition for _ in range(count) for topic, numbers in (next(entries),) for partition in zip(repeat(topic), numbers))
 
 
-def group_by_topic(held: Iterable[TopicPartition]) -> tuple[list[str], list[list[int]]]:
+Grouped = tuple[list[str], list[list[int]]]
+"""Topics, and the partitions of each topic."""
+
+
+def group_by_topic(held: Iterable[TopicPartition]) -> Grouped:
     """Return partitions as tables store them: topics by first appearance, and the partitions of each in list order."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in held:
         by_topic.setdefault(topic, []).append(partition)
     return list(by_topic), list(by_topic.values())
+
+
+class AssignmentPacker:
+    """Packs the assignments of one generation. Strategies often give the same assignment, and each distinct one is packed once.
+
+    Args:
+        member_ids: in the order of the snapshot.
+        listed_topics: the topics of the generation, in the order of ``generation_topics``.
+    """
+
+    def __init__(self, member_ids: Sequence[str], listed_topics: Sequence[str]) -> None:
+        self._member_ids = member_ids
+        self._listed_topics = listed_topics
+        self._packed: list[tuple[Assignment, list[Grouped], bytes]] = []
+
+    def pack(self, assignment: Assignment) -> tuple[list[Grouped], bytes]:
+        """Return the partitions of each member by topic, and the same as bytes."""
+        for known, grouped, holdings in self._packed:
+            if known == assignment:
+                return grouped, holdings
+        grouped = [group_by_topic(assignment.get(member_id, ())) for member_id in self._member_ids]
+        holdings = pack_holdings(grouped, self._listed_topics)
+        self._packed.append((assignment, grouped, holdings))
+        return grouped, holdings
 
 
 def is_fact_of_its_own(basis: str, conformance: str | None) -> bool:
