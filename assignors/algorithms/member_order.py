@@ -7,19 +7,21 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Any
 
-from assignors.generation.subscriptions import distinct_subscriptions
-from assignors.java.ordering import hash_map_order, string_map_order
+from assignors.algorithms.releases import ClientBehaviour
+from assignors.generation.subscriptions import distinct_subscriptions, once
+from assignors.java.ordering import hash_map_order, member_order, sort_positions, string_map_order
 from assignors.model import GroupProblem, MalformedProblemError, Member, TopicPartition
 
 
-def map_order(members: Sequence[Member]) -> tuple[tuple[str, ...], Sequence[int], bool]:
+@once
+def map_order(problem: GroupProblem) -> tuple[tuple[str, ...], Sequence[int], bool]:
     """Return the member ids, their positions in the iteration order of the leader's map of subscriptions, and whether maps filled from
     that map have the same order.
 
     Raises:
         MalformedProblemError: two members have the same id.
     """
-    member_ids = tuple([member.member_id for member in members])
+    member_ids = tuple([member.member_id for member in problem.members])
     if len(set(member_ids)) < len(member_ids):
         member_id, count = Counter(member_ids).most_common(1)[0]
         raise MalformedProblemError(f"member id {member_id!r} occurs {count} times in one group, expected once")
@@ -32,8 +34,32 @@ def members_in_map_order(problem: GroupProblem) -> tuple[list[Member], bool]:
     Raises:
         MalformedProblemError: two members have the same id.
     """
-    _, order, is_stable = map_order(problem.members)
+    _, order, is_stable = map_order(problem)
     return list(map(problem.members.__getitem__, order)), is_stable
+
+
+def ranked_members(problem: GroupProblem, behaviour: ClientBehaviour) -> list[Member]:
+    """Return the members in the order of Range and RoundRobin: static members by instance id, then the others by member id.
+
+    Before 2.4 all members are ordered by member id.
+
+    Raises:
+        MalformedProblemError: two members have the same id.
+    """
+    order = _static_first_order(problem) if behaviour.orders_static_members_first else _member_id_order(problem)
+    return list(map(problem.members.__getitem__, order))
+
+
+@once
+def _static_first_order(problem: GroupProblem) -> list[int]:
+    _, order, _ = map_order(problem)  # decides between equal instance ids
+    keys = list(map(member_order, problem.members))
+    return sorted(order, key=keys.__getitem__)
+
+
+def _member_id_order(problem: GroupProblem) -> list[int]:
+    member_ids, _, _ = map_order(problem)
+    return sort_positions(member_ids)
 
 
 def result_order(members: Sequence[Member], is_stable: bool, *, copies: int = 1) -> list[str]:
@@ -77,7 +103,11 @@ def subscribers_of_topics(
     >>> subscribers_of_topics([Member("a", ("t", "u")), Member("b", ("u",)), Member("c", ("t", "u"))], {"t", "u"})
     {'t': [0, 2], 'u': [0, 1, 2]}
     """
-    numbers = {subscription: number for number, subscription in enumerate(distinct_subscriptions(members))}
+    distinct = distinct_subscriptions(members)
+    if len(distinct) == 1 and not keeps_duplicates:
+        everybody = range(len(members))
+        return {topic: everybody for topic in dict.fromkeys(*distinct) if topic in topics}
+    numbers = {subscription: number for number, subscription in enumerate(distinct)}
     positions_of: list[list[int]] = [[] for _ in numbers]  # by number of subscription
     same: tuple[str, ...] | None = None
     for position, member in enumerate(members):

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
-from assignors.algorithms.member_order import freeze, members_in_map_order, result_order, subscribers_of_topics
+from assignors.algorithms.member_order import freeze, members_in_map_order, ranked_members, result_order, subscribers_of_topics
 from assignors.algorithms.racks import is_rack_aware, partition_racks
 from assignors.algorithms.releases import ClientBehaviour, client_behaviour
 from assignors.algorithms.step_budget import StepBudget
 from assignors.generation.subscriptions import distinct_subscriptions, existing_partition_counts
 from assignors.java.cache import partitions_of
-from assignors.java.ordering import computed_hash_map_order, hash_map_order, java_order, member_order, partition_order
+from assignors.java.ordering import computed_hash_map_order, hash_map_order, partition_order
 from assignors.model import Assignment, GroupProblem, Member, Topic, TopicPartition
 
 
@@ -44,7 +44,7 @@ def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, ste
     members, is_stable = members_in_map_order(problem)
     counts = existing_partition_counts(problem)
     budget.spend(sum(counts.values()))
-    ranked = sorted(members, key=member_order if behaviour.orders_static_members_first else lambda member: java_order(member.member_id))
+    ranked = ranked_members(problem, behaviour)
     subscribers = subscribers_of_topics(ranked, counts, keeps_duplicates=not behaviour.is_rack_aware)
     held: list[list[TopicPartition]] = [[] for _ in ranked]
     racks = {position: member.rack for position, member in enumerate(ranked) if member.rack} if behaviour.is_rack_aware else {}

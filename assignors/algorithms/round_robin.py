@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import chain, groupby
 
-from assignors.algorithms.member_order import freeze, members_in_map_order, result_order, subscribers_of_topics
+from assignors.algorithms.member_order import freeze, members_in_map_order, ranked_members, result_order, subscribers_of_topics
 from assignors.algorithms.releases import client_behaviour
 from assignors.algorithms.step_budget import StepBudget
 from assignors.generation.subscriptions import existing_partition_counts
 from assignors.java.cache import partitions_of
-from assignors.java.ordering import java_order, member_order, sort_strings
+from assignors.java.ordering import sort_strings
 from assignors.model import Assignment, GroupProblem, KafkaAssignorError, TopicPartition
 
 
@@ -43,7 +43,7 @@ def assign_round_robin(problem: GroupProblem, *, kafka_version: str | None = Non
         raise KafkaAssignorError("IllegalArgumentException", "a round robin over no members")
     counts = existing_partition_counts(problem)
     StepBudget(step_budget).spend(sum(counts.values()))
-    ring = sorted(members, key=member_order if behaviour.orders_static_members_first else lambda member: java_order(member.member_id))
+    ring = ranked_members(problem, behaviour)
     subscribers = subscribers_of_topics(ring, counts)
     held: list[list[TopicPartition]] = [[] for _ in ring]
     cursor = 0

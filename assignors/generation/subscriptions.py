@@ -13,7 +13,7 @@ from assignors.model import GroupProblem, MalformedProblemError, Member, TopicPa
 Answer = TypeVar("Answer")
 
 
-def _once(question: Callable[[GroupProblem], Answer]) -> Callable[[GroupProblem], Answer]:
+def once(question: Callable[[GroupProblem], Answer]) -> Callable[[GroupProblem], Answer]:
     """Keep the result of a function with the problem, which never changes: one audit calls the same function a dozen times."""
 
     @wraps(question)
@@ -51,7 +51,7 @@ def with_claim(member: Member, claim: Claim) -> Member:
 
 
 def with_members(problem: GroupProblem, members: tuple[Member, ...]) -> GroupProblem:
-    """Return the problem with members that differ in claims alone. Cached facts on subscriptions stay."""
+    """Return the problem with members that differ in claims alone. Cached facts stay, because none of them depends on claims."""
     claiming = GroupProblem(problem.topics, members)
     claiming.answers.update(problem.answers)
     return claiming
@@ -61,7 +61,7 @@ Subscriptions = dict[str, frozenset[str]]
 """Owner -> the topics it subscribes to, existing or not. Owners with equal topic lists share one set."""
 
 
-@_once
+@once
 def subscriptions_of(problem: GroupProblem) -> Subscriptions:
     """Return for each member id the topics it subscribes to, existing or not."""
     known: dict[tuple[str, ...], frozenset[str]] = {}
@@ -111,7 +111,7 @@ def distinct_subscriptions(members: Collection[Member]) -> dict[tuple[str, ...],
     return distinct
 
 
-@_once
+@once
 def existing_partition_counts(problem: GroupProblem) -> dict[str, int]:
     """Return the partition count of each topic that has partitions and a subscriber.
 
@@ -125,19 +125,19 @@ def existing_partition_counts(problem: GroupProblem) -> dict[str, int]:
     return counts
 
 
-@_once
+@once
 def subscribers_of(problem: GroupProblem) -> dict[frozenset[str], list[str]]:
     """Return the members by the existing topics that they subscribe to, see ``owners_by_topics``."""
     return owners_by_topics(subscriptions_of(problem), existing_partition_counts(problem))
 
 
-@_once
+@once
 def subscribed_topics(problem: GroupProblem) -> frozenset[str]:
     """Return the topics, existing or not, to which a member subscribes."""
     return frozenset().union(*set(subscriptions_of(problem).values()))
 
 
-@_once
+@once
 def layout_of(problem: GroupProblem) -> Layout:
     """Return numbers for the partitions that exist, subscribed or not."""
     return Layout.of(problem.topics)

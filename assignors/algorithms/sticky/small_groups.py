@@ -32,7 +32,7 @@ def assign_small_group(problem: GroupProblem, behaviour: ClientBehaviour, step_b
     topics = find_small_topics(subscription, problem.topics)
     if topics is None or (step_budget is not None and step_budget < topics.partition_count):
         return None
-    member_ids, order, is_stable = map_order(members)
+    member_ids, order, is_stable = map_order(problem)
     if not is_stable:
         return None
     walk = [member_ids[number] for number in order]
