@@ -123,7 +123,7 @@ class GroupProblem:
         topics: topic name -> metadata; a subscribed topic that is absent does not exist.
         members: in the order in which the group's leader puts them into its map. It is the order of the stored group
             metadata record.
-        answers: cache of derived facts, function -> its result; see ``subscriptions``.
+        answers: cache of facts that do not depend on claims, by name; see ``subscriptions``.
     """
 
     topics: Mapping[str, Topic] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from assignors import assign
 from assignors.algorithms.plugin import Bound, OwnAssignorError, ask_own_assignor, text_of, unbounded
-from assignors.generation.generation import COOPERATIVE, SERVER_SIDE, Generation, is_follow_up, owner_of
+from assignors.generation.generation import COOPERATIVE, SERVER_SIDE, WITHOUT_CLAIMS, Generation, is_follow_up, owner_of
 from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic
 from assignors.registry import BUILT_IN, is_path
 from assignors.replay.chains import ClaimsByOwner, Settled, claiming, held_by_owner, start_of_chain
@@ -138,18 +138,32 @@ class Replay:
         version = snapshot.subscription_versions.get(leader)
         return RELEASES_BY_SUBSCRIPTION_VERSION[2 if version is None or version < 0 else min(version, 2)]
 
-    def _solve(self, basis: str, strategy: str, problem: GroupProblem, release: str) -> Solution:
-        """Return the result of one call of an assignor as a solution; an error becomes a status."""
+    def _solve(self, basis: str, strategy: str, problem: GroupProblem, release: str, call: int = 1) -> Solution:
+        """Return the result of one call of an assignor as a solution; an error becomes a status.
 
+        Args:
+            call: its number among the calls of one step.
+        """
         try:
             if strategy in BUILT_IN:
                 problem = with_topic_ids(problem) if strategy in SERVER_SIDE else problem
-                assignment = assign(strategy, problem, kafka_version=release, step_budget=self.step_budget)
+                assignment = self._ask(strategy, problem, release)
             else:
                 assignment = ask_own_assignor(strategy, problem, release, self.step_budget, self.bound)
         except AssignorError as error:
-            return Solution(basis, strategy, status_of(error), None, text_of(error), release)
-        return Solution(basis, strategy, SOLVED, assignment, kafka_version=release)
+            return Solution(basis, strategy, status_of(error), None, text_of(error), release, call)
+        return Solution(basis, strategy, SOLVED, assignment, None, release, call)
+
+    def _ask(self, strategy: str, problem: GroupProblem, release: str) -> Assignment:
+        """Return the assignment of one of our assignors. The problem keeps it if it does not depend on claims: two bases need it."""
+        answer = f"{strategy} {release}"
+        if answer in problem.answers:
+            known: Assignment = problem.answers[answer]
+            return known
+        assignment = assign(strategy, problem, kafka_version=release, step_budget=self.step_budget)
+        if strategy in WITHOUT_CLAIMS:
+            problem.answers[answer] = assignment
+        return assignment
 
     # -- counterfactual
 
@@ -186,6 +200,8 @@ class Replay:
         if before is None:  # the history of this generation is not known, so no call counts as its cost
             solution = self._play_until_settled(strategy, problem, settled.held, settled.generation, snapshot.generation)
             return replace(solution, rebalance_count=0, cooperative_revocation_count=None)
+        if strategy in WITHOUT_CLAIMS:
+            return self._play_until_settled(strategy, problem, {}, None, snapshot.generation)
         known = {owner_of(member) for member in before.snapshot.members}
         claims = {owner: held for owner, held in settled.held.items() if owner in known}
         return self._play_until_settled(strategy, problem, claims, settled.generation, snapshot.generation)
@@ -196,8 +212,7 @@ class Replay:
         """Call a strategy once. A cooperative one is called until no member gives up a partition that it claims."""
         revoked_count = 0
         for call in range(1, MOST_CALLS + 1):
-            solution = self._solve(COUNTERFACTUAL, strategy, claiming(strategy, problem, claims, claimed_at), NEWEST_KAFKA)
-            solution = replace(solution, rebalance_count=call)
+            solution = self._solve(COUNTERFACTUAL, strategy, claiming(strategy, problem, claims, claimed_at), NEWEST_KAFKA, call)
             if solution.assignment is None or strategy not in COOPERATIVE:
                 return solution
             given = held_by_owner(problem.members, solution.assignment)

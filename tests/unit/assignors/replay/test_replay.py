@@ -506,7 +506,8 @@ def test_the_leaders_subscription_version_bounds_the_release(monkeypatch: pytest
     releases = FakeReleases({"a": held("t0")}, {first})
     assert recomputed_by(monkeypatch, releases, snapshot(1, {"a": "t0"}, version=version), Replay(())) == (first, "solved", "exact")
     assert releases.tried[0] == first
-    assert NEWEST_KAFKA in releases.tried[1:] or len(releases.tried) == 2, "the counterfactual is always the newest"
+    assert NEWEST_KAFKA in releases.tried, "the counterfactual is always the newest"
+    assert len(set(releases.tried)) == len(releases.tried), "each is called once"
 
 
 def test_the_version_that_counts_is_the_leaders() -> None:
@@ -525,7 +526,7 @@ def test_the_first_release_that_is_exact_is_recorded(monkeypatch: pytest.MonkeyP
 def test_without_an_exact_kafka_release_the_likeliest_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     releases = FakeReleases({"a": held("t0")}, set())
     assert recomputed_by(monkeypatch, releases, snapshot(1, {"a": "t0"}), Replay(())) == (NEWEST_KAFKA, "solved", "differs")
-    assert set(releases.tried[:-1]) == {NEWEST_KAFKA, "3.4.1", "3.7.0", "3.5.1", "3.4.0"}, "every one that fits was tried"
+    assert set(releases.tried) == {NEWEST_KAFKA, "3.4.1", "3.7.0", "3.5.1", "3.4.0"}, "every one that fits was tried"
 
 
 def test_a_setting_overrides_the_release_by_the_leaders_client_id(monkeypatch: pytest.MonkeyPatch) -> None:
