@@ -292,14 +292,18 @@ def computed_hash_map_order(
     ['Aa', 'BB']
     """
     sequence = list(calls)
-    computed = list(dict.fromkeys(sequence))
-    known = set(computed)
+    known = dict.fromkeys(sequence)
+    computed = list(known)
     put = [key for key in dict.fromkeys(puts) if key not in known]
     # The size at the entry of the last call decides the capacity; with a ``put``, the size after it.
     found = len(computed) - (1 if sequence and sequence.index(sequence[-1]) == len(sequence) - 1 else 0)
     capacity = table_capacity(len(computed) + len(put) if put else found)
-    distinct = computed + put
-    spreads = _spreads(distinct, hash_of)
+    # In a bucket the newest computed key is first, and the newest key of ``put`` is last.
+    chained = computed[::-1] + put
+    if len(chained) < 2:
+        return chained
+    chained_spreads = _spreads(chained, hash_of)
+    spreads = chained_spreads[: len(computed)][::-1] + chained_spreads[len(computed) :]
     if _reaches(spreads, TREEIFY_LENGTH - 1, capacity, DEFAULT_CAPACITY):
         simulation: HashMapSimulation[Key] = HashMapSimulation(DEFAULT_CAPACITY)
         for key in sequence:
@@ -307,9 +311,6 @@ def computed_hash_map_order(
         for key in put:
             simulation.put(key, hash_of(key), order_of)
         return simulation.keys()
-    # In a bucket the newest computed key is first, and the newest key of ``put`` is last.
-    chained = computed[::-1] + put
-    chained_spreads = spreads[: len(computed)][::-1] + spreads[len(computed) :]
     return [chained[position] for position in _by_bucket(chained_spreads, capacity)]
 
 

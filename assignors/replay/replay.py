@@ -291,7 +291,7 @@ def _resolve_topics(snapshot: Snapshot, before: Step | None, looks: ClusterLooks
     earlier = before.snapshot.assigned.values() if before is not None else ()
     abandoned = {topic for held in earlier for topic, _ in held}.difference(needed)
     return tuple(
-        looks.resolve(topic, snapshot.joined_at_ms, needed.get(topic, ()), is_abandoned=topic in abandoned)
+        looks.resolve(topic, snapshot.joined_at_ms, needed.get(topic, frozenset()), is_abandoned=topic in abandoned)
         for topic in sorted({*needed, *abandoned})
     )
 

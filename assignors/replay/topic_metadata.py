@@ -6,7 +6,7 @@ The leader's own metadata is not stored. Metadata snapshots are from before and 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -71,7 +71,7 @@ class ClusterLooks:
         self._times_ms = times_ms
         self._runs = runs
 
-    def resolve(self, topic: str, joined_at_ms: int, needed: Collection[int], *, is_abandoned: bool = False) -> ResolvedTopic:
+    def resolve(self, topic: str, joined_at_ms: int, needed: Set[int], *, is_abandoned: bool = False) -> ResolvedTopic:
         """Return the topic as in the first metadata snapshot that fits: the last before, the first after, the second last before.
 
         A metadata snapshot fits if it has every needed partition. If it has others too, its neighbour in time must not lack exactly these:
@@ -102,16 +102,14 @@ class ClusterLooks:
             (before + 1, before, LookBasis.AFTER),
             (before - 1, before, LookBasis.EARLIER),
         )
-        known = [
-            (self._count(runs, number), self._count(runs, neighbour), number, basis)
-            for number, neighbour, basis in candidates
-            if self._exists(number)
-        ]
-        for count, neighbour_count, number, basis in known:
-            if count is not None and _fits(count, neighbour_count, needed):
+        known = [candidate for candidate in candidates if self._exists(candidate[0])]
+        for number, neighbour, basis in known:
+            count = self._count(runs, number)
+            if count is not None and _fits(count, self._count(runs, neighbour), needed):
                 found = self._resolved(topic, runs, number, basis)
                 return _cut(found, len(needed)) if runs and runs[0].first_look > before and _lack_the_last(count, needed) else found
-        return self._resolved(topic, runs, known[0][2], known[0][3], is_uncertain=True)
+        number, _, basis = known[0]
+        return self._resolved(topic, runs, number, basis, is_uncertain=True)
 
     def _exists(self, number: int) -> bool:
         return 0 <= number < len(self._times_ms)
@@ -136,9 +134,9 @@ def _run_at(runs: Sequence[TopicRun], number: int) -> TopicRun | None:
     return runs[at] if at >= 0 and number <= runs[at].last_look else None
 
 
-def _lack_the_last(count: int, needed: Collection[int]) -> bool:
+def _lack_the_last(count: int, needed: Set[int]) -> bool:
     """Return whether the partitions that are not needed are the last ones of the topic."""
-    return len(needed) < count and set(needed) == set(range(len(needed)))
+    return len(needed) < count and needed == set(range(len(needed)))
 
 
 def _cut(topic: ResolvedTopic, count: int) -> ResolvedTopic:
@@ -147,8 +145,10 @@ def _cut(topic: ResolvedTopic, count: int) -> ResolvedTopic:
     return replace(topic, partition_count=count, partition_racks=racks, basis=LookBasis.INFERRED, is_uncertain=True)
 
 
-def _fits(count: int, neighbour_count: int | None, needed: Collection[int]) -> bool:
-    if any(not 0 <= partition < count for partition in needed):
+def _fits(count: int, neighbour_count: int | None, needed: Set[int]) -> bool:
+    """Return whether a topic has every needed partition, and not just those besides them that its neighbour in time lacks."""
+    if needed and not 0 <= min(needed) <= max(needed) < count:
         return False
-    others = set(range(count)).difference(needed)
-    return not others or neighbour_count is None or others != set(range(neighbour_count, count))
+    if neighbour_count is None or neighbour_count >= count:
+        return True
+    return len(needed) != neighbour_count or needed != set(range(neighbour_count))

@@ -8,7 +8,7 @@ Source: ``StickyAssignor.deserializeTopicPartitionAssignment``, ``CooperativeSti
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from itertools import repeat
 
@@ -19,7 +19,8 @@ NO_GENERATION = -1
 """The value of an absent generation in comparisons."""
 
 _INT32 = struct.Struct(">i")
-_read_int16 = struct.Struct(">h").unpack_from
+_INT16 = struct.Struct(">h")
+_read_int16 = _INT16.unpack_from
 _read_int32 = _INT32.unpack_from
 
 
@@ -88,7 +89,7 @@ def read_cooperative_user_data(data: bytes) -> int:
     return _read_int32(data)[0] if len(data) >= _INT32.size else NO_GENERATION
 
 
-def write_sticky_user_data(partitions: Iterable[TopicPartition], generation: int | None) -> bytes:
+def write_sticky_user_data(partitions: Collection[TopicPartition], generation: int | None) -> bytes:
     """Return the bytes that a member with these partitions sends with its next subscription.
 
     Order: topics as a ``HashMap`` filled by ``computeIfAbsent`` iterates them, partitions as in the assignment.
@@ -101,15 +102,13 @@ def write_sticky_user_data(partitions: Iterable[TopicPartition], generation: int
     '000000020002743100000002000000030000000000027432000000010000000100000007'
     """
     by_topic: dict[str, list[int]] = {}
-    calls = []
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
-        calls.append(topic)
     parts = [_INT32.pack(len(by_topic))]
-    for topic in computed_hash_map_order(calls):
+    for topic in computed_hash_map_order([topic for topic, _ in partitions]):
         name = topic.encode("utf-8", "surrogatepass")
         numbers = by_topic[topic]
-        parts.append(struct.pack(f">h{len(name)}si{len(numbers)}i", len(name), name, len(numbers), *numbers))
+        parts += (_INT16.pack(len(name)), name, struct.pack(f">{1 + len(numbers)}i", len(numbers), *numbers))
     if generation is not None:
         parts.append(_INT32.pack(generation))
     return b"".join(parts)
