@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from assignors.model import Assignment, Member
+from assignors.model import Assignment, Member, TopicPartition
 from assignors.replay.chains import Settled
 from assignors.replay.conformance import Conformance
 from assignors.replay.recurrence import Recurrence
 from assignors.replay.steps import Snapshot, Solution, State, Step
 from assignors.replay.topic_metadata import LookBasis, ResolvedTopic
-from jobs.workers.packing import group_by_topic
+from jobs.workers.packing import Grouped, group_by_topic
 
 FORMAT = 2
 WITHOUT_RECURRENCE = 1
@@ -32,22 +32,31 @@ _STORED_NAMES = {"is_generation_inferred": "is_numbered"}
 _FIELDS = {stored: name for name, stored in _STORED_NAMES.items()}
 
 
+class _ByTopic(dict[tuple[TopicPartition, ...], Grouped]):
+    """Partitions -> the same as ``group_by_topic`` returns them, for one state. Its solutions and chains have most of them in common."""
+
+    def __missing__(self, held: tuple[TopicPartition, ...]) -> Grouped:
+        grouped = self[held] = group_by_topic(held)
+        return grouped
+
+
 def encode_state(state: State) -> bytes:
     """Return a state as bytes. Equal states give equal bytes."""
     step = state.step
+    by_topic = _ByTopic()
     content = {
         "format": FORMAT,
         "recurrence": None if state.recurrence is None else state.recurrence.encoded(),
-        "snapshot": _snapshot_out(step.snapshot),
+        "snapshot": _snapshot_out(step.snapshot, by_topic),
         "topics": [_topic_out(topic) for topic in step.topics],
         "flags": [step.has_predecessor, step.is_rewrite, step.is_follow_up],
-        "solutions": [_solution_out(solution) for solution in step.solutions],
+        "solutions": [_solution_out(solution, by_topic) for solution in step.solutions],
         "chains": {
-            strategy: [chain.generation, [[*owner, *group_by_topic(held)] for owner, held in sorted(chain.held.items())]]
+            strategy: [chain.generation, [[*owner, *by_topic[held]] for owner, held in sorted(chain.held.items())]]
             for strategy, chain in sorted(state.chains.items())
         },
     }
-    return json.dumps(content, separators=(",", ":")).encode()
+    return json.dumps(content, separators=(",", ":"), check_circular=False).encode()
 
 
 def decode_state(data: bytes) -> State:
@@ -80,7 +89,7 @@ def _topic_out(topic: ResolvedTopic) -> dict[str, Any]:
     return {**{field.name: getattr(topic, field.name) for field in fields(topic)}, "basis": topic.basis.value}
 
 
-def _snapshot_out(snapshot: Snapshot) -> dict[str, Any]:
+def _snapshot_out(snapshot: Snapshot, by_topic: _ByTopic) -> dict[str, Any]:
     plain = {_STORED_NAMES.get(name, name): getattr(snapshot, name) for name in _PLAIN}
     members = [
         [
@@ -88,10 +97,10 @@ def _snapshot_out(snapshot: Snapshot) -> dict[str, Any]:
             member.topics,
             member.group_instance_id,
             member.rack,
-            group_by_topic(member.owned),
+            by_topic[member.owned],
             member.owned_generation,
             None if member.user_data is None else base64.b64encode(member.user_data).decode(),
-            group_by_topic(snapshot.assigned[member.member_id]),
+            by_topic[snapshot.assigned[member.member_id]],
             snapshot.subscription_versions[member.member_id],
             snapshot.client_ids[member.member_id],
             snapshot.client_hosts.get(member.member_id),
@@ -114,12 +123,12 @@ def _snapshot_in(content: dict[str, Any]) -> Snapshot:
     )
 
 
-def _solution_out(solution: Solution) -> dict[str, Any]:
+def _solution_out(solution: Solution, by_topic: _ByTopic) -> dict[str, Any]:
     return {
         "basis": solution.basis,
         "strategy": solution.strategy,
         "status": solution.status,
-        "assignment": _assignment_out(solution.assignment),
+        "assignment": _assignment_out(solution.assignment, by_topic),
         "detail": solution.detail,
         "kafka_version": solution.kafka_version,
         "rebalance_count": solution.rebalance_count,
@@ -135,8 +144,8 @@ def _solution_in(content: dict[str, Any]) -> Solution:
     return Solution(**{**content, "assignment": held, "conformance": None if conformance is None else Conformance(conformance)})
 
 
-def _assignment_out(assignment: Assignment | None) -> Mapping[str, Any] | None:
-    return None if assignment is None else {member_id: group_by_topic(held) for member_id, held in assignment.items()}
+def _assignment_out(assignment: Assignment | None, by_topic: _ByTopic) -> Mapping[str, Grouped] | None:
+    return None if assignment is None else {member_id: by_topic[held] for member_id, held in assignment.items()}
 
 
 def _held_in(topics: list[str], numbers: list[list[int]]) -> tuple[tuple[str, int], ...]:

@@ -14,14 +14,15 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 
 from assignors.generation.holdings import Holdings
 
 _HEADER = struct.Struct("<BIII")
-_WIDTHS = ((1, 2**7), (2, 2**15), (4, 2**31))
-"""Bytes of a number -> the limit that its absolute value is below."""
+_WIDTHS = ((1, "b", 2**7), (2, "h", 2**15), (4, "i", 2**31))
+"""Bytes of a number, their name in layouts, and the limit that its absolute value is below."""
 
 GivenLists = tuple[Sequence[str], Sequence[Sequence[int]]]
 """Partitions of one member: topics, and the partitions of each topic, as ``packing.group_by_topic`` returns them."""
@@ -38,25 +39,25 @@ def pack_holdings(given: Iterable[GivenLists], listed_topics: Sequence[str]) -> 
         given: the partitions of each member, in the order of the snapshot.
         listed_topics: the topics of the generation, in the order of ``generation_topics``.
     """
-    topic_numbers = {topic: number for number, topic in enumerate(listed_topics)}
-    used: dict[str, int] = {}
     entry_counts: list[int] = []
-    entry_topics: list[int] = []
+    entry_topics: list[str] = []
     lengths: list[int] = []
     partitions: list[int] = []
     for topics, lists in given:
         entry_counts.append(len(topics))
-        for topic, numbers in zip(topics, lists, strict=True):
-            entry_topics.append(used.setdefault(topic, len(used)))
-            lengths.append(len(numbers))
-            partitions.extend(numbers)
-    unlisted = [topic for topic in used if topic not in topic_numbers]
-    topic_numbers.update((topic, len(listed_topics) + number) for number, topic in enumerate(unlisted))
-    values = [*(topic_numbers[topic] for topic in used), *entry_counts, *entry_topics, *lengths, *partitions]
+        entry_topics += topics
+        lengths += map(len, lists)
+        partitions += chain.from_iterable(lists)
+    used = {topic: number for number, topic in enumerate(dict.fromkeys(entry_topics))}
+    listed = {topic: number for number, topic in enumerate(listed_topics)}
+    unlisted = [topic for topic in used if topic not in listed]
+    listed.update((topic, len(listed_topics) + number) for number, topic in enumerate(unlisted))
+    values = [*map(listed.__getitem__, used), *entry_counts, *map(used.__getitem__, entry_topics), *lengths, *partitions]
     most = max(max(values), -1 - min(values)) if values else 0
-    width = next(width for width, bound in _WIDTHS if most < bound)
+    width, code = next((width, code) for width, code, bound in _WIDTHS if most < bound)
     names = json.dumps(unlisted).encode() if unlisted else b""
-    return _HEADER.pack(width, len(entry_counts), len(used), len(entry_topics)) + np.array(values, dtype=f"<i{width}").tobytes() + names
+    header = _HEADER.pack(width, len(entry_counts), len(used), len(entry_topics))
+    return header + struct.pack(f"<{len(values)}{code}", *values) + names
 
 
 def unpack_holdings(packed: bytes, member_ids: Sequence[str], listed_topics: Sequence[str]) -> Holdings:

@@ -23,13 +23,24 @@ SNAPSHOT: dict[str, Any] = {
     "batched_epoch_count": 0,
     "members": [MEMBER],
 }
+SOLUTION: dict[str, Any] = {
+    "basis": "counterfactual",
+    "strategy": "range",
+    "status": "solved",
+    "assignment": {"m-1": [["t"], [[0, 1]]]},
+    "detail": None,
+    "kafka_version": "4.4.0",
+    "rebalance_count": 1,
+    "cooperative_revocation_count": None,
+    "conformance": None,
+}
 STATE: dict[str, Any] = {
     "format": 2,
     "recurrence": None,
     "snapshot": SNAPSHOT,
     "topics": [{"topic": "t", "partition_count": 2, "topic_id": None, "partition_racks": [], "basis": "before", "is_uncertain": False}],
     "flags": [True, False, False],
-    "solutions": [],
+    "solutions": [SOLUTION],
     "chains": {"range": [4, [[False, "m-1", ["t"], [[0, 1]]]]]},
 }
 
@@ -43,6 +54,7 @@ def test_state_of_an_older_release_is_read_and_written_byte_for_byte() -> None:
     snapshot = state.step.snapshot
     assert (snapshot.position, snapshot.is_generation_inferred, snapshot.client_hosts) == (7, True, {"m-1": "/10.0.0.1"})
     assert snapshot.assigned == {"m-1": (("t", 0), ("t", 1))}
+    assert state.step.solutions[0].assignment == snapshot.assigned
     assert encode_state(state) == text(STATE), "the release before reads it too"
 
 
