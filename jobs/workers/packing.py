@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat, zip_longest
+from itertools import chain, islice, repeat, zip_longest
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
@@ -339,9 +339,10 @@ def _lists(counts: Sequence[int], values: Sequence[Any]) -> Iterator[tuple[Any, 
 
 
 def _partition_lists(chunk: Mapping[str, Any], name: str) -> Iterator[tuple[TopicPartition, ...]]:
-    entries = zip(_values(chunk[f"{name}_topics"]), _lists(chunk[f"{name}_counts"], chunk[f"{name}_partitions"]), strict=True)
+    lists = zip(_values(chunk[f"{name}_topics"]), _lists(chunk[f"{name}_counts"], chunk[f"{name}_partitions"]), strict=True)
+    entries = (zip(repeat(topic), numbers) for topic, numbers in lists)
     for count in _values(chunk[f"{name}_entry_counts"]):
-        yield tuple(partition for _ in range(count) for topic, numbers in (next(entries),) for partition in zip(repeat(topic), numbers))
+        yield tuple(chain.from_iterable(islice(entries, count)))
 
 
 Grouped = tuple[list[str], list[list[int]]]
