@@ -102,6 +102,8 @@ def subscribers_of_topics(
 
     >>> subscribers_of_topics([Member("a", ("t", "u")), Member("b", ("u",)), Member("c", ("t", "u"))], {"t", "u"})
     {'t': [0, 2], 'u': [0, 1, 2]}
+    >>> subscribers_of_topics([Member("a", ("t", "u")), Member("b", ("t", "u"))], {"t"})
+    {'t': range(0, 2)}
     """
     distinct = distinct_subscriptions(members)
     if len(distinct) == 1 and not keeps_duplicates:

@@ -40,6 +40,15 @@ def test_first_metadata_snapshot_that_fits_is_chosen(counts: tuple[int, ...], ne
     assert (found.partition_count, found.basis, found.is_uncertain) == (*expected, False)
 
 
+@given(st.integers(0, 5), st.integers(0, 5), st.sets(st.integers(-1, 6)))
+def test_the_last_before_fits_unless_the_next_lacks_just_what_nobody_needs(count: int, next_count: int, needed: set[int]) -> None:
+    assume(count or next_count)
+    found = cluster(count, count, next_count).resolve("t", JOINED_AT, needed)
+    existing, added = set(range(count)), set(range(next_count, count))
+    fits = needed <= existing and (needed == existing or existing - needed != added)
+    assert (found.basis is BEFORE and not found.is_uncertain) is fits
+
+
 def test_only_the_nearest_metadata_snapshots_are_considered() -> None:
     """Seen from 25 ms, the look at 40 lacks exactly what nobody has of the look at 30; seen from 35, so does the one at 10."""
     assert cluster(1, 1, 4, 2).resolve("t", 25, {0, 1}).partition_count == 4
