@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from jobs.context import RunContext
 from jobs.decoders.dump_log import COMMITTED
 from jobs.land.comparison import LogSurvey, log_offset, log_partition
-from jobs.land.deduplication import is_of_log
+from jobs.land.deduplication import has_row, is_of_log
 from jobs.storage.table_changes import TableChange, Tables
 from schemas.staging import TARGETS
 from schemas.tables import OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
@@ -44,7 +44,7 @@ def _places(rows: DataFrame, *others: Column) -> DataFrame:
 
 def _kept_rows(rows_of_input: DataFrame) -> DataFrame:
     """Return the rows of a run's records that landed in this run or before."""
-    is_kept = F.col("outcome").isin(str(Outcome.LANDED), str(Outcome.DUPLICATE)) | (F.col("group_record").isNotNull() & F.col("is_new"))
+    is_kept = F.col("outcome").isin(str(Outcome.LANDED), str(Outcome.DUPLICATE)) | (has_row("group_record") & F.col("is_new"))
     return rows_of_input.where(is_kept)
 
 

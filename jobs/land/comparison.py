@@ -15,7 +15,17 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.land.deduplication import OF_GROUPS, is_of_log, is_older, known_places, quarantined_keys, resolve_duplicates, with_identity
+from jobs.land.deduplication import (
+    OF_GROUPS,
+    has_row,
+    is_of_log,
+    is_older,
+    known_places,
+    quarantined_keys,
+    resolve_duplicates,
+    target_of_decoded,
+    with_identity,
+)
 from jobs.storage.table_changes import Tables
 from schemas.keys import GROUP_KEY
 from schemas.staging import TARGETS
@@ -72,13 +82,12 @@ def survey_log(tables: Tables, decoded: DataFrame, landed_until: Mapping[str, in
         landed_until: see ``runs.landed_until``.
     """
     raw = decoded.where(is_of_log())
-    commit = F.col("offset_commit")
     facts = {
         "place_hash": _place_hash(),
         "partition": log_partition(),
         "offset": log_offset(),
         "is_quarantined": F.col("outcome") == str(Outcome.QUARANTINED),
-        "is_uncertain": commit.isNotNull() & commit["is_uncertain"].isNull(),
+        "is_uncertain": has_row("offset_commit") & F.col("offset_commit.is_uncertain").isNull(),
     }
     of_place = raw.select("cluster_id", *[column.alias(name) for name, column in facts.items()])
     by_place = of_place.groupBy("cluster_id", "partition", "place_hash").agg(
@@ -243,15 +252,14 @@ def _concerned(places: DataFrame, survey: LogSurvey, rows: DataFrame) -> DataFra
 def _resolve_alone(decoded: DataFrame, survey: LogSurvey, quarantined: DataFrame | None, retained_from: date | None) -> DataFrame:
     """Return raw records without others at their places as ``deduplication.resolve_duplicates`` would."""
     is_landed = F.col("outcome") == str(Outcome.LANDED)
-    is_noted = ~is_landed & F.col("group_record").isNotNull()
+    is_noted = ~is_landed & has_row("group_record")
     is_expired = F.coalesce((is_landed | is_noted) & is_older(retained_from), F.lit(False))
     is_quarantined = F.col("outcome") == str(Outcome.QUARANTINED)
-    target = F.coalesce(*[F.when(F.col(name).isNotNull(), F.lit(name)) for name in TARGETS], F.lit(QUARANTINE.name))
     resolved = decoded.withColumns(
         {
             "outcome": F.when(is_landed & is_expired, str(Outcome.SKIPPED)).otherwise(F.col("outcome")),
             "kind": F.when(is_landed & is_expired, EXPIRED).otherwise(F.col("kind")),
-            "target": target,
+            "target": target_of_decoded(),
             "is_new": F.coalesce(((is_landed | is_noted) & ~is_expired) | is_quarantined, F.lit(False)),
             "group_id": _group_id(),
             **dict.fromkeys(("is_displaced", "is_contested"), F.lit(False)),

@@ -36,6 +36,19 @@ def is_of_log() -> Column:
     return F.col("source").isin(*map(str, LOG_SOURCES))
 
 
+def has_row(target: str) -> Column:
+    """Return whether a decoded row has a row of a table.
+
+    It asks a column that no such row leaves empty. Spark would read all columns of the table for a question about the row as a whole.
+    """
+    return F.col(f"{target}.{'topic' if target == 'look' else 'group_id'}").isNotNull()
+
+
+def target_of_decoded() -> Column:
+    """Return the target of a decoded row; that of a row without content is quarantine."""
+    return F.coalesce(*[F.when(has_row(name), F.lit(name)) for name in TARGETS], F.lit(QUARANTINE.name))
+
+
 def is_folded() -> Column:
     """Return whether a snapshot was folded from records; other sources have the snapshots of KIP-848 groups as a whole."""
     return F.col("group_type").eqNullSafe(str(GroupType.CONSUMER)) & is_of_log()
@@ -230,15 +243,14 @@ def with_identity(decoded: DataFrame) -> DataFrame:
         columns = recorded_members(row["members"]) if name == "snapshot" else {}
         of_target[name] = _identity(name, _of_decoded(row, columns))
     first = {
-        column: F.coalesce(*[F.when(F.col(name).isNotNull(), identity[column]) for name, identity in of_target.items()])
+        column: F.coalesce(*[F.when(has_row(name), identity[column]) for name, identity in of_target.items()])
         for column in ("group_id", "position", "place", "group_place", "content")
     }
-    is_target = [F.when(F.col(name).isNotNull(), F.lit(name)) for name in TARGETS]
     nowhere = F.concat_ws(" ", F.lit(QUARANTINE.name), "source_position")
     return decoded.withColumns(
         {
             **first,
-            "target": F.coalesce(*is_target, F.lit(QUARANTINE.name)),
+            "target": target_of_decoded(),
             "fingerprint": F.coalesce(*[F.col(f"{name}.fingerprint") for name in TARGETS]),
             "place": F.coalesce(first["place"], nowhere),
             "group_place": F.coalesce(first["group_place"], nowhere),
@@ -261,7 +273,7 @@ def rank_contents(rows: DataFrame, retained_from: date | None) -> DataFrame:
     together = rows.withColumn("bucket", bucket).repartition("cluster_id", "bucket")
     at_place, at_group_place = (Window.partitionBy("cluster_id", "bucket", name) for name in ("place", "group_place"))
     equal = Window.partitionBy("cluster_id", "bucket", "place", "content").orderBy("is_lost", F.desc("is_known"), "source_position")
-    has_place = (F.col("outcome") == str(Outcome.LANDED)) | F.col("group_record").isNotNull()
+    has_place = (F.col("outcome") == str(Outcome.LANDED)) | has_row("group_record")
     is_expired = has_place & ~F.max("is_known").over(at_place) & is_older(retained_from)
     repeats = together.withColumns({"repeat": F.row_number().over(equal), "is_expired": F.coalesce(is_expired, F.lit(False))})
     competes = F.col("is_known") | F.coalesce(has_place & ~F.col("is_expired"), F.lit(False))
@@ -301,7 +313,7 @@ def resolve_duplicates(
     is_known, is_conflict, is_expired = F.col("is_known"), F.col("is_conflict"), F.col("is_expired")
     rows = rows.where(~is_known | is_conflict | F.col("is_contested"))
     is_landed = F.col("outcome") == str(Outcome.LANDED)
-    is_noted = ~is_landed & F.col("group_record").isNotNull() & ~is_conflict & ~is_expired & (F.col("repeat") == 1)
+    is_noted = ~is_landed & has_row("group_record") & ~is_conflict & ~is_expired & (F.col("repeat") == 1)
     as_conflict = {name: F.when(is_conflict, column).otherwise(F.col(name)) for name, column in conflict_columns().items()}
     resolved = rows.withColumns(
         {
