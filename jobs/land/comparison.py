@@ -83,33 +83,35 @@ def survey_log(tables: Tables, decoded: DataFrame, landed_until: Mapping[str, in
     """
     raw = decoded.where(is_of_log())
     facts = {
-        "place_hash": _place_hash(),
         "partition": log_partition(),
         "offset": log_offset(),
         "is_quarantined": F.col("outcome") == str(Outcome.QUARANTINED),
         "is_uncertain": has_row("offset_commit") & F.col("offset_commit.is_uncertain").isNull(),
     }
-    of_place = raw.select("cluster_id", *[column.alias(name) for name, column in facts.items()])
-    by_place = of_place.groupBy("cluster_id", "partition", "place_hash").agg(
+    of_place = raw.select("cluster_id", "source_position", *[column.alias(name) for name, column in facts.items()])
+    # A block of 64 offsets has a bit for each, so that few rows are shuffled. A line without an offset has a block of its own.
+    block = F.coalesce(F.shiftright("offset", 6), _place_hash())
+    bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), F.coalesce(F.col("offset").bitwiseAND(63).cast("int"), F.lit(0)))
+    by_block = of_place.groupBy("cluster_id", "partition", block.alias("block")).agg(
         F.count(F.lit(1)).alias("count"),
+        F.bit_or(bit).alias("bits"),
         F.max("offset").alias("highest"),
         F.min("offset").alias("lowest"),
         *[F.count_if(name).alias(name) for name in ("is_quarantined", "is_uncertain")],
     )
-    is_shared = F.col("count") > 1
+    may_repeat = F.col("count") > F.bit_count("bits")  # or the block of a line without an offset is also one of offsets
     partitions = (
-        by_place.groupBy("cluster_id", "partition")
+        by_block.groupBy("cluster_id", "partition")
         .agg(
             F.max("highest").alias("highest"),
             F.min("lowest").alias("lowest"),
-            F.count_if(is_shared).alias("shared"),
+            F.bool_or(may_repeat).alias("may_repeat"),
             *[F.sum(name).alias(name) for name in ("is_quarantined", "is_uncertain")],
         )
         .collect()
     )
     read = {log_key(row["cluster_id"], row["partition"]): row for row in partitions if row["highest"] is not None}
-    shared_count = sum(row["shared"] for row in partitions)
-    shared = [row["place_hash"] for row in by_place.where(is_shared).limit(MOST_SET_APART + 1).collect()] if shared_count else []
+    shared = _shared_places(raw) if any(row["may_repeat"] for row in partitions) else []
     moved = _moved_groups(tables, raw) if partitions else []
     return LogSurvey(
         {key: min(row["highest"] + 1, MOST_OFFSET) for key, row in read.items()},
@@ -123,6 +125,12 @@ def survey_log(tables: Tables, decoded: DataFrame, landed_until: Mapping[str, in
 
 def _place_hash() -> Column:
     return F.xxhash64("cluster_id", "source_position")
+
+
+def _shared_places(raw: DataFrame) -> list[int]:
+    """Return hashes of places with several records; at most ``MOST_SET_APART`` + 1."""
+    shared = raw.groupBy(_place_hash().alias("place_hash")).count().where(F.col("count") > 1)
+    return [row["place_hash"] for row in shared.limit(MOST_SET_APART + 1).collect()]
 
 
 def _group_id() -> Column:
