@@ -21,6 +21,7 @@ from jobs.context import RunContext
 from jobs.decoders.dump_log import COMMITTED
 from jobs.land.comparison import LogSurvey, log_offset, log_partition
 from jobs.land.deduplication import has_row, is_of_log
+from jobs.storage.scratch import StagedKeys
 from jobs.storage.table_changes import TableChange, Tables
 from schemas.staging import TARGETS
 from schemas.tables import OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
@@ -31,8 +32,6 @@ logger = logging.getLogger(__name__)
 PARTITION = ("cluster_id", "offsets_partition")
 COMMIT_OFFSET_KEY = (*PARTITION, "position")
 """A place in a log: ``position`` is the offset."""
-_NAMES = ("group_id", "topic", "partition")
-"""The key of a commit."""
 
 
 def _places(rows: DataFrame, *others: Column) -> DataFrame:
@@ -76,43 +75,43 @@ def mark_dumped_commits(decoded: DataFrame) -> DataFrame:
     return decoded.where(~is_of_transaction).unionByName(rows.select(*decoded.columns)).drop("producer_id", "transaction_end")
 
 
-def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> DataFrame:
-    """Return commits with ``is_uncertain``: whether they may belong to a transaction that was aborted.
+def judged(read: DataFrame, earlier: DataFrame | None, stored: DataFrame | None, *, has_repeats: bool) -> DataFrame:
+    """Return the commits with ``is_uncertain``: whether they may belong to a transaction that was aborted.
 
     The value of the source wins: a dump has it from its markers, and a reader that left such commits out sets false. Else it is false if
     the record at the next offset landed, true if only one at a later offset did, and null if nothing landed after the commit. Commits of
     one group and one moment at consecutive offsets were made together: each has the value of the next one.
 
     Args:
-        commits: ``COMMIT_OFFSET_KEY``, group_id, observed_at, ``recorded`` as stored and others; one a place.
-        read: ``COMMIT_OFFSET_KEY``, ``recorded``: whether it is uncertain by its source; null where the source does not record it.
-            Places may repeat; then false goes before true.
+        read: ``COMMIT_OFFSET_KEY``, ``recorded`` and ``commit``. ``recorded``: whether it is uncertain by its source; null where the
+            source does not record it. ``commit``: group_id, observed_at and others; null for a record that is no commit.
+        earlier: the same of commits that landed in earlier runs; None without any.
         stored: places of other records; None without any, or without any after the first record that was read.
+        has_repeats: places may repeat, always with ``stored``. At a place false goes before true, and all commits are one.
     """
-    others = [name for name in commits.columns if name not in (*COMMIT_OFFSET_KEY, "recorded")]
-    made = commits.select(*COMMIT_OFFSET_KEY, "recorded", F.struct(*others).alias("commit"))
-    events = made.unionByName(read.select(*COMMIT_OFFSET_KEY, "recorded"), allowMissingColumns=True)
+    events = read if earlier is None else read.unionByName(earlier)
     if stored is not None:
-        next_offsets = commits.select(*PARTITION, F.try_add("position", F.lit(1).cast("bigint")).alias("position"))
+        is_commit = F.col("commit").isNotNull()
+        next_offsets = events.where(is_commit).select(*PARTITION, F.try_add("position", F.lit(1).cast("bigint")).alias("position"))
         near = stored.join(next_offsets, list(COMMIT_OFFSET_KEY), "left_semi").select(*COMMIT_OFFSET_KEY)
         lasts = stored.join(F.broadcast(read.select(*PARTITION).distinct()), list(PARTITION), "left_semi")
         lasts = lasts.groupBy(*PARTITION).agg(F.max("position").alias("position"))
         events = events.unionByName(near, allowMissingColumns=True).unionByName(lasts, allowMissingColumns=True)
-    # One shuffle for the places and for their order in the log.
-    by_offset = events.repartition(*PARTITION).groupBy(*COMMIT_OFFSET_KEY)
-    rows = by_offset.agg(F.bool_and("recorded").alias("recorded"), F.first("commit", ignorenulls=True).alias("commit"))
-    from_the_end = Window.partitionBy(*PARTITION).orderBy(F.desc("position"))
-    is_recorded, commit = F.col("recorded").isNotNull(), F.col("commit")
-    is_next = F.coalesce(F.lag("position").over(from_the_end) == F.try_add("position", F.lit(1).cast("bigint")), F.lit(False))
+    if has_repeats:  # one shuffle for the places and for their order in the log
+        by_offset = events.repartition(*PARTITION).groupBy(*COMMIT_OFFSET_KEY)
+        events = by_offset.agg(F.bool_and("recorded").alias("recorded"), F.first("commit", ignorenulls=True).alias("commit"))
+    # A sort compares numbers of the first column in place, and cluster_id is the same in most rows.
+    from_the_end = Window.partitionBy("offsets_partition", "cluster_id").orderBy(F.desc("position"))
+    commit, after = F.col("commit"), F.col("after")
     together = F.struct(commit["group_id"], commit["observed_at"])
-    same = F.lag(together).over(from_the_end) == together
-    own = F.when(is_next, F.lit(False)).when(F.lag("position").over(from_the_end).isNotNull(), F.lit(True))
-    answered = rows.withColumns({"goes_on": F.coalesce(~is_recorded & is_next & same, F.lit(False)), "own": F.coalesce("recorded", own)})
+    rows = events.withColumn("after", F.lag(F.struct("position", together.alias("together"))).over(from_the_end))
+    is_next = F.coalesce(after["position"] == F.try_add("position", F.lit(1).cast("bigint")), F.lit(False))
+    goes_on = F.col("recorded").isNull() & is_next & (after["together"] == together)
+    own = F.coalesce("recorded", F.when(is_next, F.lit(False)).when(after.isNotNull(), F.lit(True)))
     so_far = from_the_end.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    last_of_them = F.last(F.when(~F.col("goes_on"), F.struct(F.col("own").alias("own"))), ignorenulls=True).over(so_far)
-    judgements = answered.withColumn("is_uncertain", last_of_them["own"]).where(commit.isNotNull())
-    columns = {name: F.col(name) for name in COMMIT_OFFSET_KEY} | {name: commit[name].alias(name) for name in others}
-    return judgements.select(*columns.values(), "is_uncertain")
+    last_of_them = F.last(F.when(~F.coalesce(goes_on, F.lit(False)), F.struct(own.alias("own"))), ignorenulls=True).over(so_far)
+    judgements = rows.withColumn("is_uncertain", last_of_them["own"]).where(commit.isNotNull())
+    return judgements.select(*COMMIT_OFFSET_KEY, "commit", "is_uncertain")
 
 
 @dataclass(frozen=True)
@@ -120,12 +119,12 @@ class CommitCertainty:
     """``is_uncertain`` of a run's own commits and of stored ones, by the run's records.
 
     Attributes:
-        open_commits: key of ``offset_snapshots`` and ``is_uncertain`` of the new commits that are not certain; None if all commits are as
-            their source records them.
+        open_commits: places and ``is_uncertain`` of the new commits that are not certain; ``is_stored`` is true for others. None if all
+            commits are as their source records them.
         changes: updates of stored commits whose ``is_uncertain`` is another one now.
     """
 
-    open_commits: DataFrame | None = None
+    open_commits: StagedKeys | None = None
     changes: tuple[TableChange, ...] = ()
 
     def mark(self, rows: DataFrame) -> DataFrame:
@@ -136,12 +135,14 @@ class CommitCertainty:
         """
         if self.open_commits is None:
             return rows
-        certainty = self.open_commits.select(*OFFSET_SNAPSHOTS.key, F.struct("is_uncertain").alias("recorded"))
-        otherwise = F.when(is_of_log(), F.lit(False))
-        uncertain = F.when(F.col("recorded").isNotNull(), F.col("recorded")["is_uncertain"]).otherwise(otherwise)
-        known = rows.join(certainty, list(OFFSET_SNAPSHOTS.key), "left").withColumn("is_uncertain", uncertain).drop("recorded")
-        is_open = is_of_log() & F.col("is_uncertain").isNull()
-        return known.where(~is_open).unionByName(known.where(is_open).coalesce(1))
+        marks = self.open_commits.select(*COMMIT_OFFSET_KEY, "is_uncertain", "is_stored").where(~F.col("is_stored"))
+        marks = marks.select(*COMMIT_OFFSET_KEY, F.struct("is_uncertain").alias("mark"))
+        place, mark = list(COMMIT_OFFSET_KEY), F.col("mark")
+        is_last = mark.isNotNull() & mark["is_uncertain"].isNull()
+        uncertain = F.when(is_of_log(), F.when(mark.isNotNull(), mark["is_uncertain"]).otherwise(F.lit(False)))
+        others = rows.join(marks, place, "left").where(~(is_of_log() & is_last)).withColumn("is_uncertain", uncertain).drop("mark")
+        lasts = rows.where(is_of_log()).join(marks.where(is_last), place, "left_semi")
+        return others.unionByName(lasts.withColumn("is_uncertain", F.lit(None).cast("boolean")).coalesce(1))
 
 
 def mark_uncertain_commits(context: RunContext, tables: Tables, resolved: DataFrame, survey: LogSurvey) -> CommitCertainty:
@@ -156,45 +157,43 @@ def mark_uncertain_commits(context: RunContext, tables: Tables, resolved: DataFr
     has_stored = bool(survey.read_until) and not tables.is_empty(OFFSET_SNAPSHOTS.name)
     if not survey.read_until or (is_all_recorded and not has_stored):
         return CommitCertainty()
-    read = _places(_kept_rows(resolved), F.col("offset_commit.is_uncertain").alias("recorded"))
     is_commit = F.col("is_new") & (F.col("target") == "offset_commit") & (F.col("outcome") == str(Outcome.LANDED))
-    made = [F.col(f"offset_commit.{name}").alias(name) for name in (*_NAMES, "observed_at")]
-    nothing = F.lit(None).cast("boolean")
-    commits = _places(resolved.where(is_commit), *made, nothing.alias("recorded"))
-    if has_stored:
-        stored = _open_commits(tables, read, list(survey.read_until))
+    made = [F.col(f"offset_commit.{name}").alias(name) for name in ("group_id", "observed_at")]
+    commit = F.when(is_commit, F.struct(*made, F.lit(None).cast(OFFSET_SNAPSHOTS.schema).alias("stored")))
+    read = _places(_kept_rows(resolved), F.col("offset_commit.is_uncertain").alias("recorded"), commit.alias("commit"))
+    earlier = _open_commits(tables, read, list(survey.read_until)) if has_stored else None
+    if earlier is not None:
         if is_all_recorded or survey.has_earlier:  # else they are asked for once
-            stored = tables.materialize("open_commits", stored)
-        if is_all_recorded and stored.isEmpty():
+            earlier = tables.materialize("open_commits", earlier)
+        if is_all_recorded and earlier.isEmpty():
             return CommitCertainty()
-        commits = commits.unionByName(stored, allowMissingColumns=True)
-    else:
-        commits = commits.withColumn("stored", F.lit(None).cast(OFFSET_SNAPSHOTS.schema))
-    rows = judged(commits, read, _stored_places(tables) if survey.has_earlier else None)
-    was_uncertain, is_stored = F.col("stored.is_uncertain"), F.col("stored").isNotNull()
-    is_other = F.when(is_stored, ~F.col("is_uncertain").eqNullSafe(was_uncertain))
-    is_open = ~is_stored & F.coalesce("is_uncertain", F.lit(True))
-    rows = tables.materialize("uncertain", rows.where(is_other | is_open))  # of new ones that are certain there are too many
-    open_commits = None if is_all_recorded else rows.where(~is_stored)
-    return CommitCertainty(open_commits, _changed_commits(context, rows.where(is_stored)) if has_stored else ())
+    stored = _stored_places(tables) if survey.has_earlier else None
+    rows = judged(read, earlier, stored, has_repeats=survey.has_earlier or survey.shared_places != ())
+    rows = rows.select(*COMMIT_OFFSET_KEY, "commit.stored", F.col("commit.stored").isNotNull().alias("is_stored"), "is_uncertain")
+    is_other = F.when(F.col("is_stored"), ~F.col("is_uncertain").eqNullSafe(F.col("stored.is_uncertain")))
+    is_open = ~F.col("is_stored") & F.coalesce("is_uncertain", F.lit(True))
+    uncertain = tables.materialize_keys("uncertain", rows.where(is_other | is_open))  # of new ones that are certain there are too many
+    changes = _changed_commits(context, uncertain.rows.where("is_stored")) if has_stored and uncertain.count else ()
+    return CommitCertainty(None if is_all_recorded else uncertain, changes)
 
 
 def _open_commits(tables: Tables, read: DataFrame, partitions: list[str]) -> DataFrame:
     """Return the stored commits that may change: next to records that were read, the last of their log, and those made together.
 
-    ``stored`` is the whole row of each.
+    ``stored`` of ``commit`` is the whole row.
     """
     rows = tables.read(OFFSET_SNAPSHOTS.name).where(is_of_log() & F.coalesce("is_uncertain", F.lit(True)))
     rows = rows.where(F.concat_ws(" ", *PARTITION).isin(partitions))
     marked = F.when(F.col("source") == str(Source.DUMP_LOG), F.col("is_uncertain")).alias("recorded")
     whole = F.struct(*OFFSET_SNAPSHOTS.schema.names).alias("stored")
-    rows = rows.select(*COMMIT_OFFSET_KEY, *_NAMES, "observed_at", marked, whole)
+    rows = rows.select(*COMMIT_OFFSET_KEY, marked, F.struct("group_id", "observed_at", whole).alias("commit"))
     around = F.explode(F.array(*[F.try_add("position", F.lit(more).cast("bigint")) for more in (-1, 0, 1)]))
     beside = read.select(*PARTITION, around.alias("position")).distinct()
-    uncertain, last = rows.where("stored.is_uncertain"), rows.where("stored.is_uncertain IS NULL")
+    uncertain, last = rows.where("commit.stored.is_uncertain"), rows.where("commit.stored.is_uncertain IS NULL")
     touched = uncertain.join(beside, list(COMMIT_OFFSET_KEY), "left_semi").unionByName(last)
-    together = (*PARTITION, "group_id", "observed_at")
-    return rows.join(touched.select(*together).distinct(), list(together), "left_semi")
+    made = {name: F.col(f"commit.{name}") for name in ("group_id", "observed_at")}
+    together = touched.select(*PARTITION, *[column.alias(name) for name, column in made.items()]).distinct()
+    return rows.withColumns(made).join(together, together.columns, "left_semi").drop(*made)
 
 
 def _changed_commits(context: RunContext, rows: DataFrame) -> tuple[TableChange, ...]:
@@ -205,5 +204,5 @@ def _changed_commits(context: RunContext, rows: DataFrame) -> tuple[TableChange,
     logger.info("updating is_uncertain of %d commits of earlier runs from newly read records", count)
     again = rows.select("stored.*", F.col("is_uncertain").alias("is_uncertain_now"))
     again = again.withColumns({**context.run_columns, "is_uncertain": F.col("is_uncertain_now")}).drop("is_uncertain_now")
-    keys = rows.select(*OFFSET_SNAPSHOTS.key)
+    keys = rows.select(*[f"stored.{name}" for name in OFFSET_SNAPSHOTS.key])
     return (TableChange(OFFSET_SNAPSHOTS.name, keys, OFFSET_SNAPSHOTS.key, again, count),)

@@ -21,8 +21,8 @@ from tests.builders.tables import assert_equal_warehouses, rows
 
 Row = dict[str, Any]
 PLACES = StructType([OFFSET_SNAPSHOTS.schema[name] for name in COMMIT_OFFSET_KEY])
-READ = StructType([*PLACES.fields, StructField("recorded", BooleanType())])
-COMMITS = StructType([*READ.fields, *(OFFSET_SNAPSHOTS.schema[name] for name in ("group_id", "observed_at"))])
+COMMIT = StructType([OFFSET_SNAPSHOTS.schema[name] for name in ("group_id", "observed_at")])
+READ = StructType([*PLACES.fields, StructField("recorded", BooleanType()), StructField("commit", COMMIT)])
 
 
 def is_uncertain(offset: int, log: dict[int, Row]) -> bool | None:
@@ -39,9 +39,9 @@ def is_uncertain(offset: int, log: dict[int, Row]) -> bool | None:
 
 
 def test_following_records_decide_whether_a_commit_is_uncertain(spark: SparkSession) -> None:
-    """Of 200 logs with gaps, markers or not, in which some records were read before and some are read now."""
+    """Of 200 logs with gaps, markers or not, in which some records were read before and some are read now, or all at once."""
     random = Random(5)
-    commits, read, stored, expected = [], [], [], {}
+    earlier, read, stored, expected = [], [], [], {}
     for number in range(200):
         partition, log = {"cluster_id": random.choice("cd"), "offsets_partition": number}, {}
         for offset in sorted(random.sample(range(14), random.randint(1, 13))):
@@ -54,22 +54,33 @@ def test_following_records_decide_whether_a_commit_is_uncertain(spark: SparkSess
             continue
         for offset, row in log.items():
             place = {name: row[name] for name in COMMIT_OFFSET_KEY}
-            (read if row["is_read"] else stored).append({**place, **({"recorded": row["recorded"]} if row["is_read"] else {})})
+            event = {**place, "recorded": row["recorded"], "commit": None}
             if "group_id" in row:
-                commits.append({**place, "recorded": None, "group_id": row["group_id"], "observed_at": row["observed_at"]})
+                event["commit"] = {name: row[name] for name in COMMIT.names}
                 expected[tuple(place.values())] = is_uncertain(offset, log)
-    marked = judged(frame(spark, COMMITS, commits), frame(spark, READ, read), frame(spark, PLACES, stored)).collect()
-    assert {tuple(row[name] for name in COMMIT_OFFSET_KEY): row["is_uncertain"] for row in marked} == expected
-    assert len(marked) == len(expected) and set(expected.values()) == {True, False, None}
+            if row["is_read"]:
+                read.append(event)
+            else:
+                stored.append(place)
+                earlier += [event] if event["commit"] else []
+    others = [{**place, "recorded": None, "commit": None} for place in stored]
+    at_once = [*read, *earlier, *(one for one in others if tuple(one[name] for name in COMMIT_OFFSET_KEY) not in expected)]
+    in_pieces = judged(frame(spark, READ, read), frame(spark, READ, earlier), frame(spark, PLACES, stored), has_repeats=True)
+    again = judged(frame(spark, READ, [*read, *others]), frame(spark, READ, earlier), None, has_repeats=True)
+    for marked in (in_pieces, again, judged(frame(spark, READ, at_once), None, None, has_repeats=False)):
+        found = marked.collect()
+        assert {tuple(row[name] for name in COMMIT_OFFSET_KEY): row["is_uncertain"] for row in found} == expected
+        assert len(found) == len(expected)
+    assert set(expected.values()) == {True, False, None}
 
 
 def test_largest_possible_offset_has_no_following_record(spark: SparkSession) -> None:
     """A damaged dump may hold any offset; a number that has no room for one more must not end the run."""
     last = 2**63 - 1
     places = [{"cluster_id": "c", "offsets_partition": 3, "position": offset} for offset in (last - 1, last)]
-    commits = [{**place, "recorded": None, "group_id": "g", "observed_at": moment(number)} for number, place in enumerate(places)]
-    read = frame(spark, READ, [{**place, "recorded": None} for place in places])
-    marked = judged(frame(spark, COMMITS, commits), read, None).collect()
+    made = [{"group_id": "g", "observed_at": moment(number)} for number in range(2)]
+    read = [{**place, "recorded": None, "commit": commit} for place, commit in zip(places, made, strict=True)]
+    marked = judged(frame(spark, READ, read), None, None, has_repeats=False).collect()
     assert {row["position"]: row["is_uncertain"] for row in marked} == {last - 1: False, last: None}
 
 
