@@ -129,7 +129,8 @@ def number_generations(snapshots: DataFrame, retained_from: date | None = None) 
     in_order = Window.partitionBy(*GROUP_KEY, "is_generation_inferred").orderBy("position")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
     before = F.lag("fingerprint").over(in_order)
-    counted = snapshots.withColumn("is_other", F.coalesce(F.col("fingerprint") != before, F.lit(False)).cast("int"))
+    together = snapshots.repartition(*GROUP_KEY)  # so that the windows of whole groups need no other shuffle
+    counted = together.withColumn("is_other", F.coalesce(F.col("fingerprint") != before, F.lit(False)).cast("int"))
     counted = counted.withColumn("others", F.sum("is_other").over(so_far))
     first = F.lit(1)
     if retained_from is not None:
