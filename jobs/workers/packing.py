@@ -341,7 +341,10 @@ def _lists(counts: Sequence[int], values: Sequence[Any]) -> Iterator[tuple[Any, 
 def _partition_lists(chunk: Mapping[str, Any], name: str) -> Iterator[tuple[TopicPartition, ...]]:
     lists = zip(_values(chunk[f"{name}_topics"]), _lists(chunk[f"{name}_counts"], chunk[f"{name}_partitions"]), strict=True)
     entries = (zip(repeat(topic), numbers) for topic, numbers in lists)
-    for count in _values(chunk[f"{name}_entry_counts"]):
+    counts = _values(chunk[f"{name}_entry_counts"])
+    if sum(counts) != len(chunk[f"{name}_topics"]):
+        raise ValueError(f"found {len(chunk[f'{name}_topics'])} topics of {name} partitions, expected {sum(counts)}")
+    for count in counts:
         yield tuple(chain.from_iterable(islice(entries, count)))
 
 
