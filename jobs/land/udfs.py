@@ -23,7 +23,7 @@ from jobs.decoders.formatter_merge import ADRIFT, Event, UnalignableError, align
 from jobs.decoders.offset_commit_columns import RAW_COLUMNS, split_commits
 from jobs.decoders.text_pieces import Piece, read, read_blocks, read_whole
 from jobs.workers.batches import Batches, to_batches
-from jobs.workers.guard import DecodingFailedError, Guard, WorkerLimits, limited_memory, out_of_memory
+from jobs.workers.guard import DecodingFailedError, Guard, WorkerLimits, few_collections, limited_memory, out_of_memory
 from schemas.row_types import AlignedRow, DecodedRow, FoldedRow, GroupEventRow, LoggedRow, RefusedLineRow
 from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, DUMPED_ROWS, EVENT_COLUMNS, FOLDED_ROWS, LOGGED_ROWS, PART_ROWS, REFUSED_COLUMNS
 from schemas.vocabulary import Outcome, PlacedBy, Source
@@ -260,7 +260,7 @@ def decode_within(batches: Batches, decode: Callable[[Batches], Batches], memory
                 where = _span_of(part)
                 yield part
 
-    with limited_memory(memory_mb):
+    with few_collections(), limited_memory(memory_mb):
         try:
             yield from decode(watched())
         except MemoryError as error:
