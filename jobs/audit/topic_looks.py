@@ -58,7 +58,8 @@ class _Numbers:
 
     def __init__(self, numbers: pa.Array) -> None:
         self._are_null = numbers.is_null().to_numpy(zero_copy_only=False) if numbers.null_count else None
-        self.values = (numbers.fill_null(0) if numbers.null_count else numbers).to_numpy(zero_copy_only=False)
+        # A copy: a view would keep the whole batch.
+        self.values = numbers.fill_null(0).to_numpy(zero_copy_only=False) if numbers.null_count else numbers.to_numpy().copy()
 
     def has_any(self) -> bool:
         """Return whether any number is not null."""

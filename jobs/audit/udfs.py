@@ -102,7 +102,8 @@ def _audit_group(items: Iterable[Item], known: _Known, guard: Guard) -> Iterator
         try:
             yield from _audit_snapshot(audit, history, offsets, snapshot, solved, known)
         except Exception as error:
-            where = f"cluster {snapshot['cluster_id']}, group {snapshot['group_id']}, generation {snapshot['generation']}"
+            # Without a snapshot it is a solution, which has no generation.
+            where = f"cluster {snapshot['cluster_id']}, group {snapshot['group_id']}, generation {snapshot.get('generation')}"
             raise GroupFailedError(f"{where}, position {snapshot['position']}: {guard.explain(error)}") from error
 
 

@@ -9,6 +9,9 @@ import pytest
 
 from jobs.audit.offset_rows import BEFORE_ALL, COMMIT_FIELDS, LOOK_FIELDS, RowOrder, read_generations, read_groups
 from jobs.audit.resume_offsets import GroupOffsets
+from jobs.audit.topic_looks import Look
+from jobs.audit.udfs import audit_history
+from jobs.workers.guard import GroupFailedError, WorkerLimits
 
 Row = dict[str, Any]
 COMMIT = pa.struct(
@@ -36,7 +39,7 @@ SCHEMA = pa.schema(
         ("commit", COMMIT),
         ("look", LOOK),
         ("generation", pa.struct([("at_us", pa.int64())])),
-        ("solution", pa.struct([("basis", pa.string())])),
+        ("solution", pa.struct([("basis", pa.string()), ("strategy", pa.string())])),
     ]
 )
 
@@ -76,7 +79,7 @@ def generation(group_id: str, position: int, at_us: int | None = None) -> Row:
 
 
 def solution(group_id: str, position: int, basis: str) -> Row:
-    return row(group_id, position, RowOrder.SOLUTION, solution={"basis": basis})
+    return row(group_id, position, RowOrder.SOLUTION, solution={"basis": basis, "strategy": "range"})
 
 
 def found(rows: list[Row], size: int) -> list[tuple[str, int, int | None, int | None]]:
@@ -133,3 +136,32 @@ def test_in_a_group_without_places_commits_go_by_time_also_where_a_later_generat
     generations = [generation("a", 1, at_us=20), generation("a", 2, at_us=30), generation("a", 3, at_us=10), generation("a", 4, at_us=9)]
     answers = [offset for _, _, offset, _ in found([*commits, *generations], size)]
     assert answers == [12, 33, 12, None]
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        ([solution("a", 10, "observed"), solution("a", 10, "recomputed")], "found 0 snapshots, expected one"),
+        ([generation("a", 10), generation("a", 10), solution("a", 10, "observed")], "found 2 snapshots, expected one"),
+        (
+            [generation("a", 10), solution("a", 10, "observed"), solution("a", 10, "observed")],
+            r"found 2 rows, expected one: solution \('observed', 'range'\)",
+        ),
+    ],
+)
+def test_an_audit_refuses_rows_of_a_torn_table(rows: list[Row], error: str) -> None:
+    batches = iter([pa.RecordBatch.from_pylist(rows, schema=SCHEMA)])
+    with pytest.raises(GroupFailedError, match=f"cluster c, group a, generation None, position 10: RepeatedKeyError: {error}"):
+        list(audit_history(batches, {}, None, WorkerLimits(1_000, 60.0)))
+
+
+@pytest.mark.parametrize("ends", [[7, 8], [7, None]])
+def test_a_metadata_snapshot_keeps_no_view_of_its_batch(ends: list[int | None]) -> None:
+    """A view would keep the batch with all its other rows, as long as the group is open."""
+    numbers = pa.array(ends, pa.int64())
+    before = pa.total_allocated_bytes()
+    batch = pa.array(range(100_000), pa.int64())
+    kept = Look(5, None, batch[:2], batch[:2], numbers)
+    del batch
+    assert kept.of(0) == (5, None, 0, 7)
+    assert pa.total_allocated_bytes() - before < 100_000
