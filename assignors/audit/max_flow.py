@@ -71,7 +71,7 @@ def _loads_by_cuts(supplies: Sequence[Supply], sizes: Sequence[int]) -> tuple[in
         halves = only_from.reshape(-1, 2, 1 << number)
         halves[:, 1] += halves[:, 0]  # in the end: the members that may have partitions of these supplies only
     some = only_from > 0
-    readers = (only_from[-1] - only_from[::-1])[1:]  # of any of these supplies: those that do not depend on the others
+    readers = (only_from[-1] - only_from[::-1])[1:]  # of any of these supplies: all members but those that may have only others
     return int((counts[some] // only_from[some]).min()), int((-(-counts[1:] // readers)).max())
 
 

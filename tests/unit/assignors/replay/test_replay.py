@@ -494,6 +494,7 @@ class FakeReleases:
 def recomputed_by(monkeypatch: pytest.MonkeyPatch, releases: FakeReleases, one: Snapshot, rules: Replay) -> tuple[str | None, str, str]:
     monkeypatch.setattr(replay, "assign", releases)
     (step,) = play(rules, looks(t=1), one)
+    assert of_basis(step, "counterfactual").kafka_version == NEWEST_KAFKA
     found = of_basis(step, "recomputed")
     return found.kafka_version, found.status, found.conformance.value
 
@@ -506,7 +507,6 @@ def test_the_leaders_subscription_version_bounds_the_release(monkeypatch: pytest
     releases = FakeReleases({"a": held("t0")}, {first})
     assert recomputed_by(monkeypatch, releases, snapshot(1, {"a": "t0"}, version=version), Replay(())) == (first, "solved", "exact")
     assert releases.tried[0] == first
-    assert NEWEST_KAFKA in releases.tried, "the counterfactual is always the newest"
     assert len(set(releases.tried)) == len(releases.tried), "each is called once"
 
 
