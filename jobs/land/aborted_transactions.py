@@ -87,8 +87,8 @@ def judged(read: DataFrame, earlier: DataFrame | None, stored: DataFrame | None,
             source does not record it. ``commit``: group_id, observed_at and others; null for a record that is no commit.
         earlier: the same of commits that landed in earlier runs; None without any.
         stored: places of other records; None without any, or without any after the first record that was read.
-        has_repeats: places may repeat, as they always may with ``earlier`` or ``stored``. At a place false goes before true, and all
-            commits are one.
+        has_repeats: places of ``read`` may repeat. Those of ``earlier`` may if captures contradicted each other. At a place false goes
+            before true, and all commits are one.
     """
     events = read if earlier is None else read.unionByName(earlier)
     if stored is not None:
@@ -98,7 +98,7 @@ def judged(read: DataFrame, earlier: DataFrame | None, stored: DataFrame | None,
         lasts = stored.join(F.broadcast(read.select(*PARTITION).distinct()), list(PARTITION), "left_semi")
         lasts = lasts.groupBy(*PARTITION).agg(F.max("position").alias("position"))
         events = events.unionByName(near, allowMissingColumns=True).unionByName(lasts, allowMissingColumns=True)
-    if has_repeats:  # one shuffle for the places and for their order in the log
+    if has_repeats or earlier is not None or stored is not None:  # one shuffle for the places and for their order in the log
         by_offset = events.repartition(*PARTITION).groupBy(*COMMIT_OFFSET_KEY)
         events = by_offset.agg(F.bool_and("recorded").alias("recorded"), F.first("commit", ignorenulls=True).alias("commit"))
     # The number first: Spark sorts by the first 8 bytes of a key as far as it can, and those of cluster_id are the same in most rows.
@@ -169,9 +169,7 @@ def mark_uncertain_commits(context: RunContext, tables: Tables, resolved: DataFr
         if is_all_recorded and earlier.isEmpty():
             return CommitCertainty()
     stored = _stored_places(tables) if survey.has_earlier else None
-    # Captures that contradict each other may have landed two commits at one place.
-    has_repeats = earlier is not None or survey.has_earlier or survey.shared_places != ()
-    rows = judged(read, earlier, stored, has_repeats=has_repeats)
+    rows = judged(read, earlier, stored, has_repeats=survey.shared_places != ())
     rows = rows.select(*COMMIT_OFFSET_KEY, "commit.stored", F.col("commit.stored").isNotNull().alias("is_stored"), "is_uncertain")
     is_other = F.when(F.col("is_stored"), ~F.col("is_uncertain").eqNullSafe(F.col("stored.is_uncertain")))
     is_open = ~F.col("is_stored") & F.coalesce("is_uncertain", F.lit(True))

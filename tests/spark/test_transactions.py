@@ -74,6 +74,15 @@ def test_following_records_decide_whether_a_commit_is_uncertain(spark: SparkSess
     assert set(expected.values()) == {True, False, None}
 
 
+def test_commits_of_two_groups_at_one_place_are_one(spark: SparkSession) -> None:
+    """Captures that contradict each other may have landed both; neither is the next record of the other."""
+    place = {"cluster_id": "c", "offsets_partition": 3, "recorded": None}
+    earlier = [{**place, "position": 5, "commit": {"group_id": group, "observed_at": moment(5)}} for group in ("g", "h")]
+    read = [{**place, "position": 6, "commit": None}]
+    marked = judged(frame(spark, READ, read), frame(spark, READ, earlier), None, has_repeats=False).collect()
+    assert [(row["position"], row["is_uncertain"]) for row in marked] == [(5, False)]
+
+
 def test_largest_possible_offset_has_no_following_record(spark: SparkSession) -> None:
     """A damaged dump may hold any offset; a number that has no room for one more must not end the run."""
     last = 2**63 - 1
