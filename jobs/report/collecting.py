@@ -93,7 +93,7 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     of_chosen = findings.where(
         is_one_of([dict(zip(GROUP_KEY, key, strict=True)) for key in sorted({key[:2] for key in chosen})], *GROUP_KEY)
     )
-    details = collect_details(warehouse, settings, worst, newest_ms, with_other_lags=True)
+    details = collect_details(warehouse, settings, worst, newest_ms, with_lag_sums=True)
     condensed = collect(condense_findings(of_chosen))
     fleet = collect(tally_fleet(audits.where(~is_one_of(worst, *GROUP_KEY))))
     return ReportRows(
@@ -129,16 +129,16 @@ def collect_details(
     groups: Sequence[Mapping[str, Any]],
     newest_ms: Mapping[str, int],
     *,
-    with_other_lags: bool = False,
+    with_lag_sums: bool = False,
 ) -> ReportRows:
     """Return the rows of ``ReportRows`` on the single groups ``groups``, without their findings.
 
     Args:
         newest_ms: see ``ReportRows``.
-        with_other_lags: also return the lags of all other groups, see ``collect_lags``.
+        with_lag_sums: also return the lag of every group, see ``collect_lags``.
     """
     part = settings.max_detail_rows / max(len(groups), 1)
-    lags = collect_lags(warehouse, groups, _share(part, LAGS_SHARE, MOST_LAGS), newest_ms, with_others=with_other_lags)
+    lags = collect_lags(warehouse, groups, _share(part, LAGS_SHARE, MOST_LAGS), newest_ms, with_sums=with_lag_sums)
     if not groups:
         return ReportRows(group_lags=lags.group_lags)
     audits, movements = (warehouse.read(spec.name).where(is_one_of(groups, *GROUP_KEY)) for spec in (GENERATION_AUDITS, MOVEMENTS))

@@ -68,7 +68,7 @@ class ReportRows:
             message, evidence, advice; rule_finding_count, rule_group_count and rule_current_count (groups in which it is current) of
             all groups. Not all groups of a rule need be there, but one of each rule.
         predicted: the newest generations that could be predicted, and what came of it; None if the report leaves this part out.
-        group_lags: per (cluster_id, group_id): group_lag, as in ``lags``, of groups without details; none if there are too many commits.
+        group_lags: per (cluster_id, group_id) with a known lag: group_lag, as in ``lags``; none if there are too many commits.
         newest_ms: cluster -> time of the newest generation, commit or metadata snapshot that has landed from it.
     """
 

@@ -99,6 +99,20 @@ def current_lag(commits: DataFrame, looks: DataFrame, held: DataFrame) -> DataFr
     return _with_lag(rows, looks).select(*CURRENT_LAG.schema.names)
 
 
+def group_lags(commits: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return the lag of all partitions together of each group that has a known one: (cluster_id, group_id), group_lag.
+
+    Reads: commits as schemas.tables.OFFSET_SNAPSHOTS, looks as schemas.tables.TOPIC_SNAPSHOTS.
+    """
+    known = _with_lag(_live_commits(commits), looks).where("lag IS NOT NULL")
+    return known.groupBy(*GROUP_KEY).agg(sum_of_lags().alias("group_lag"))
+
+
+def sum_of_lags() -> Column:
+    """Return the sum of lags, each of which may be as large as the type."""
+    return F.sum(F.col("lag").cast("decimal(38,0)"))
+
+
 def _live_commits(commits: DataFrame) -> DataFrame:
     return newest_commits(commits).where("NOT is_deleted")
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.report.lag_rows import largest_lags
-from jobs.storage.current_lag import current_lag, newest_assignments
+from jobs.storage.current_lag import current_lag, group_lags, newest_assignments
 from schemas.tables import ASSIGNMENTS, CURRENT_LAG, GENERATION_AUDITS, OFFSET_SNAPSHOTS
 from schemas.vocabulary import MOST_LAG
 from tests.builders.frames import entries, frame, look_row, looks, moment
@@ -68,9 +68,7 @@ def test_lag_of_a_group_is_the_sum_of_its_known_ones(spark: SparkSession) -> Non
     """Deleted commits and ends that are not known do not count; a group without a known lag has none."""
     commits = [commit(0, 10, 40), commit(1, 11, 50), commit(0, 12, 7, topic="unseen"), *(commit(2, 10, 1), commit(2, 11, None))]
     commits += [commit(0, 10, MOST_LAG - 1, group_id="far"), commit(0, 10, 7, topic="unseen", group_id="none")]
-    seen, nobody = looks(spark, look(30, 90, 60, 99)), frame(spark, ASSIGNMENTS.schema, [])
-    lags = current_lag(frame(spark, OFFSET_SNAPSHOTS.schema, commits), seen, nobody)
-    found = largest_lags(lags, 2, F.lit(False)).collect()
+    found = group_lags(frame(spark, OFFSET_SNAPSHOTS.schema, commits), looks(spark, look(30, 90, 60, 99))).collect()
     assert sorted((row["group_id"], int(row["group_lag"])) for row in found) == [("far", 0), ("g", 50 + 10)]
 
 
@@ -97,11 +95,6 @@ def test_the_largest_lags_of_each_group_are_kept_with_the_totals_of_all(spark: S
     rows = [{"topic": "t", "partition": number, "lag": lag} for number, lag in enumerate((3, None, 8, 5))]
     rows += [{"topic": "t", "partition": 0, "lag": None, "group_id": "other"}]
     lags = frame(spark, CURRENT_LAG.schema, [{"cluster_id": "c", "group_id": "g", **row} for row in rows])
-    found = largest_lags(lags, 2, F.lit(True)).collect()
+    found = largest_lags(lags, 2).collect()
     shown = {(row["group_id"], row["partition"], row["group_lag"], row["known_count"], row["row_total"]) for row in found}
     assert shown == {("g", 2, 16, 3, 4), ("g", 3, 16, 3, 4), ("other", 0, None, 0, 1)}
-    found = largest_lags(lags, 2, F.col("group_id") == "other").collect()
-    assert sorted((row["group_id"], row["has_details"], row["topic"], row["group_lag"]) for row in found) == [
-        ("g", False, None, 16),
-        ("other", True, "t", None),
-    ]
