@@ -69,7 +69,7 @@ class GeneralProblem:
         """
         return (
             (self.owners is None or self._is_owner_known(self.owners))
-            and sum(map(len, self.subscribed)) == sum(map(len, map(set, self.subscribed)))
+            and sum(map(len, self.subscribers.values())) == sum(map(len, map(set, self.subscribers.values())))
             and all(
                 topic not in self.partition_counts or topic in self.subscribed[owner] for (topic, _), owner in self.previous_owners.items()
             )
@@ -92,8 +92,10 @@ def state_general_problem(
     racks: RackInfo,
 ) -> GeneralProblem:
     """Return the problem as Kafka 3.0 and later build it."""
-    exists = partition_counts.__contains__
-    subscribed = [member.topics if all(map(exists, member.topics)) else list(filter(exists, member.topics)) for member in members]
+    existing = frozenset(partition_counts)
+    subscribed = [
+        member.topics if existing.issuperset(member.topics) else list(filter(existing.__contains__, member.topics)) for member in members
+    ]
     subscribers = subscribers_by_topic(partition_counts, subscribed)
     key = order_key(partition_counts)
     topic_keys = {topic: (len(subscribers[topic]), key(topic)) for topic in partition_counts}
