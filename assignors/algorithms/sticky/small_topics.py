@@ -34,38 +34,49 @@ _NO_CLAIM: Claim = ((), 0)
 class SmallTopics:
     """The topics of a small group in which all members subscribe to all of them.
 
+    Results are kept from the second use on. Topics of one group are used once, and what they leave makes room for the next ones.
+
     Attributes:
         partition_count: number of their partitions.
     """
 
     __slots__ = ("_by_number", "_counts", "_every", "_hands", "_known_claims", "_places_of", "partition_count")
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
-        """Take the partition count of each topic. Topics have ASCII names, which Java and Python order alike."""
-        self._counts = sorted(counts.items())
-        self.partition_count = sum(counts.values())
-        # Made when they are needed: a group either claims something or does not. The partitions are not those that all assignors share: of
-        # topics that are seen once nothing is to be kept, else the garbage collector would take half of the time.
-        self._hands: BoundedCache[int, Sequence[tuple[TopicPartition, ...]]] = BoundedCache(_HANDS_PER_PARTITION * self.partition_count)
+    def __init__(self, counts: list[tuple[str, int]]) -> None:
+        """Take topics and their partition counts, by name. The names are ASCII, which Java and Python order alike."""
+        self._counts = counts
+        self.partition_count = sum([count for _, count in counts])
+        # Made when they are needed: a group either claims something or does not.
+        self._hands: BoundedCache[int, Sequence[tuple[TopicPartition, ...]]] | None = None
         self._by_number: list[TopicPartition | None] = []
+        self._known_claims: BoundedCache[bytes, Claim] | None = None
 
     def hands(self, member_count: int) -> Sequence[tuple[TopicPartition, ...]]:
         """Return the partitions of members, by member id, if no member keeps any."""
-        known = self._hands.find(member_count)
+        known = self._hands.find(member_count) if self._hands else None
         if known is not None:
             return known
+        # The partitions are not those that all assignors share, which are kept.
         every = tuple([(topic, number) for topic, count in self._counts for number in range(count)])
-        return self._hands.keep(member_count, deal_hands(every, member_count), self.partition_count + member_count)
+        hands = deal_hands(every, member_count)
+        if self._hands:
+            return self._hands.keep(member_count, hands, self.partition_count + member_count)
+        self._hands = BoundedCache(_HANDS_PER_PARTITION * self.partition_count)
+        return hands
 
     def claims(self, user_data: Sequence[bytes | None]) -> list[Claim | None]:
         """Return the claim of each member in its sticky user data.
 
         None stands for data that is damaged, has no generation, or claims a partition twice or one that does not exist.
         """
+        read = self._read
         if not self._by_number:
             self._prepare_claims()
+            return [read(data) if data else _NO_CLAIM for data in user_data]
+        if not self._known_claims:
+            self._known_claims = BoundedCache(_REMEMBERED_BYTES)
         # The generation comes last, and matters for contested claims only. The other bytes stay the same until a partition moves.
-        known, read = self._known_claims.find, self._read
+        known = self._known_claims.find
         return [(known(data[:-_GENERATION_BYTES]) or read(data)) if data else _NO_CLAIM for data in user_data]
 
     def others(self, bits: PartitionSet) -> list[TopicPartition]:
@@ -82,7 +93,6 @@ class SmallTopics:
         self._every: PartitionSet = int.from_bytes(bytes(map(bool, self._by_number)), "little")
         # Name of each topic, with its length in front -> number of bits by which its partitions come after those of the first topic.
         self._places_of = {len(topic).to_bytes(2, "big") + topic.encode(): 8 * index for index, (topic, _) in enumerate(self._counts)}
-        self._known_claims: BoundedCache[bytes, Claim] = BoundedCache(_REMEMBERED_BYTES)
 
     def _read(self, data: bytes) -> Claim | None:
         """Return the result of ``read_previous_assignment``, one topic at a time, without decoding a name or making a list.
@@ -107,7 +117,8 @@ class SmallTopics:
             return None
         if at != len(data) - _GENERATION_BYTES or bits & self._every != bits:
             return None
-        return self._known_claims.keep(data[:at], (self._partitions(bits), bits), at)
+        claim = self._partitions(bits), bits
+        return self._known_claims.keep(data[:at], claim, at) if self._known_claims else claim
 
 
 def _read_numbers(listed: bytes, known: BoundedCache[bytes, PartitionSet], topic_count: int) -> PartitionSet:
@@ -142,11 +153,11 @@ def find_small_topics(subscription: tuple[str, ...], topics: Mapping[str, Topic]
 
 @lru_cache(maxsize=64)  # strategies and generations of a group follow one another
 def _small_topics(subscription: tuple[str, ...], counts: tuple[int, ...]) -> SmallTopics | None:
-    by_topic = dict(zip(subscription, counts, strict=True))
-    if isinstance(subscription, str) or not all(counts) or not len(by_topic) == len(subscription) <= _MOST_TOPICS:
+    if isinstance(subscription, str) or not 0 < len(counts) * max(counts, default=0) <= _LARGEST or 0 in counts:
         return None
-    if not 0 < len(counts) * max(counts, default=0) <= _LARGEST:
+    if not len(set(subscription)) == len(subscription) <= _MOST_TOPICS:
         return None
-    if not "".join(subscription).isascii() or max(map(len, subscription)) > _LONGEST_NAME:
+    names = "".join(subscription)
+    if not names.isascii() or (len(names) > _LONGEST_NAME and max(map(len, subscription)) > _LONGEST_NAME):
         return None
-    return SmallTopics(by_topic)
+    return SmallTopics(sorted(zip(subscription, counts, strict=True)))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from assignors import Assignment, AssignorError, GroupProblem, MalformedProblemError, Member, NoResultError, Topic, assign
 from assignors.algorithms.releases import client_behaviour
+from assignors.algorithms.sticky import small_topics
 from assignors.algorithms.sticky.small_groups import assign_small_group
 from assignors.algorithms.sticky.small_topics import SmallTopics
 from assignors.algorithms.sticky.user_data import write_sticky_user_data
@@ -152,9 +153,37 @@ def test_damaged_claims_get_what_the_plain_algorithm_gives() -> None:
 
 def test_the_generation_of_a_claim_does_not_keep_it_from_being_remembered() -> None:
     """A member sends the same claims generation by generation, and only contested claims depend on that."""
+    small_topics._small_topics.cache_clear()
     assign("sticky", claiming(even_group(5)))
+    assign("sticky", claiming(even_group(5)))  # claims are kept from the second use of their topics on
     with mock.patch.object(SmallTopics, "_read", side_effect=AssertionError("read again")):
         assign("sticky", claiming(even_group(5), generation=2))
+
+
+def test_hands_are_kept_from_the_second_use_of_their_topics_on() -> None:
+    topics = SmallTopics([("t", 12), ("u", 5)])
+    first, second, third = (topics.hands(3) for _ in range(3))
+    assert first == second
+    assert third is second is not first
+
+
+def test_a_topic_listed_too_often_is_damage() -> None:
+    """A set has one byte for each partition: after 256 claims of one it would have the next partition instead."""
+    listed = bytes.fromhex("0001740000000100000000")
+    for count in (255, 256, 257):
+        group = with_last(even_group(1), user_data=count.to_bytes(4, "big") + count * listed + bytes(4))
+        assert assign_small_group(group, NEWEST, None) is None
+
+
+def test_a_name_may_be_as_long_as_kafka_allows() -> None:
+    """The lengths of all names together have no limit, and one byte has the length of a name."""
+    for length, is_small in ((249, True), (250, False)):
+        names = ("a" * length, "b" * 249)
+        group = GroupProblem(dict.fromkeys(names, Topic(3)), (Member("m", names), Member("n", names)))
+        assert (assign_small_group(group, NEWEST, None) is not None) == is_small
+        claimed = claiming(group)
+        assert (assign_small_group(claimed, NEWEST, None) is not None) == is_small
+        assert outcome(claimed) == plain_outcome(claimed)
 
 
 def test_older_releases_are_left_to_the_plain_algorithm() -> None:
