@@ -151,6 +151,8 @@ def _non_consumer_groups(warehouse: Warehouse) -> DataFrame | None:
 
     None without any. Snapshots are read only if groups have records of other types, which few warehouses have.
     """
+    if warehouse.is_empty(GROUP_RECORDS.name):
+        return None
     records = warehouse.read(GROUP_RECORDS.name).where((F.col("type") == CLASSIC_GROUP_METADATA) & F.col("value").isNotNull())
     groups = warehouse.materialize_any("groups_of_other_types", records.select(*GROUP_KEY).distinct())
     if groups is None:
