@@ -6,6 +6,7 @@ import ast
 import configparser
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from jobs.launcher.making import DEFAULT_EXTRAS
 from jobs.sql.questions import QUESTIONS
 from schemas import table_docs
 from schemas.tables import CONTRACT_VERSION
+from tests.conftest import Evenkeel
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -111,26 +113,61 @@ def test_page_says_how_to_install_packages_that_its_examples_need(page: str) -> 
     assert "deltalake" in imported and imported - names <= named
 
 
-def test_every_block_of_the_readme_runs(tmp_path: Path) -> None:
-    """In order, in a copy of the checkout, as a reader would: later blocks read what earlier ones wrote."""
-    checkout = tmp_path / "checkout"
+WITHOUT_SPARK = {"show", "explain", "what-if"}
+"""Commands that the launcher answers without Spark."""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the checkout."""
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
     for name in filter(None, files):
-        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, checkout / name)
+        (tmp_path / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tmp_path / "checkout" / name)
     for made in (".venv", ".evenkeel"):
-        (checkout / made).symlink_to(ROOT / made)
+        (tmp_path / "checkout" / made).symlink_to(ROOT / made)
+    return tmp_path / "checkout"
+
+
+def call(checkout: Path, language: str, text: str) -> str:
+    """Run a block in a process of its own, as a reader would, and return what it printed."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTHON", "EVENKEEL"))}
-    printed = ""
-    for language, text in BLOCKS:
-        if text == THIS_VERY_RUN:
-            continue
-        command = ["bash", "-euc", text] if language == "bash" else [sys.executable, "-c", text]
-        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=1800)
-        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
-        printed += done.stdout
+    command = ["bash", "-euc", text] if language == "bash" else [sys.executable, "-c", text]
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def check_results(checkout: Path, printed: str) -> None:
+    """Compare what the blocks have printed and written with what the README says of it."""
     assert re.search(r"^```text\n(.*?)^```", README, re.MULTILINE | re.DOTALL)[1] in printed
     report = (checkout / "warehouse" / "report.html").read_text(encoding="utf-8")
     counted = [re.search(f"<dd>([^<]*)</dd><dt>{name}[,<]", report)[1] for name in ("groups", "generations seen")]
     assert counted == list(re.search(r"(\d+) groups\s+and\s+(\d+)\s+generations", README).groups())
     assert (checkout / "first-look" / "report.html").exists()
+
+
+def test_every_block_of_the_readme_runs(
+    evenkeel: Evenkeel, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In order: later blocks read what earlier ones wrote. What takes Spark has the session of the tests, all else the launcher."""
+    monkeypatch.chdir(checkout)
+    printed = ""
+    for language, text in BLOCKS:
+        lines = text.splitlines() if language == "bash" and text != THIS_VERY_RUN else []
+        for program, command, *words in map(shlex.split, lines):
+            assert program == "./spark-submit.sh"
+            if command in WITHOUT_SPARK or "--help" in words:
+                printed += call(checkout, language, shlex.join([program, command, *words]))
+            else:
+                assert evenkeel(command, *words) == 0, text
+                printed += capsys.readouterr().out
+        if language != "bash":
+            printed += call(checkout, language, text)
+    check_results(checkout, printed)
+
+
+@pytest.mark.slow
+def test_every_block_of_the_readme_runs_as_it_is_written(checkout: Path) -> None:
+    """Each in a process of its own, with a Spark of its own where it takes one."""
+    check_results(checkout, "".join(call(checkout, language, text) for language, text in BLOCKS if text != THIS_VERY_RUN))
