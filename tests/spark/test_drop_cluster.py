@@ -11,9 +11,10 @@ from tests.builders.captures import few
 from tests.builders.tables import COMPARED, assert_equal_warehouses, rows, versions
 
 TABLES = (*COMPARED, "group_states")
+OF_LANDING = ("subscription_snapshots", "group_records", "offset_snapshots", "topic_snapshots", "quarantine")
 NOTED = ("positions", "origins", "landed_until")
-KEPT, OTHER = "other", "other cluster 7"
-"""The second name has spaces and a number, as keys of ``runs`` have behind the name."""
+OTHER = "other cluster 7"
+"""The name has spaces and a number, as keys of ``runs`` have behind the name."""
 
 
 def last_run(warehouse: Path) -> dict:
@@ -21,12 +22,12 @@ def last_run(warehouse: Path) -> dict:
 
 
 @pytest.fixture(scope="module")
-def two(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a capture, and with two warehouses: of one cluster, and of this and another, which is the same under its own name."""
+def two(make_tables, demo_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a capture, and with two warehouses: of the demo's cluster, and of this and another, which has some of its groups."""
     folder = tmp_path_factory.mktemp("two")
     log = few(folder, "log.parquet", 0, 8)
-    assert make_tables("run", "--warehouse", folder / "one", "--input", log, "--cluster-id", KEPT) == 0
-    shutil.copytree(folder / "one", folder / "w")
+    for name in ("one", "w"):
+        shutil.copytree(demo_warehouse, folder / name)
     assert make_tables("run", "--warehouse", folder / "w", "--input", log, "--cluster-id", OTHER) == 0
     return folder
 
@@ -45,7 +46,8 @@ def test_dry_run_counts_and_changes_nothing(make_tables, two: Path, capsys: pyte
 def test_unknown_cluster_is_refused_with_the_names_there_are(make_tables, two: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = versions(two / "w")
     assert make_tables("maintain", "--warehouse", two / "w", "--drop-cluster", "other cluster") == 2
-    names = ", ".join(sorted([KEPT, OTHER]))
+    (kept,) = {row["cluster_id"] for row in rows(two / "one", "subscription_snapshots")}
+    names = ", ".join(sorted([kept, OTHER]))
     said = f"--drop-cluster other cluster: no table has rows of this cluster; the tables have {names}"
     assert said in capsys.readouterr().err
     assert versions(two / "w") == before
@@ -62,9 +64,8 @@ def test_dropped_cluster_is_gone_and_lands_anew(make_tables, two: Path, tmp_path
     counts = {name: int(rows_) for name, rows_ in dropped["output_counts"]}
     assert counts["subscription_snapshots.dropped"] == sum(row["cluster_id"] == OTHER for row in rows(two / "w", "subscription_snapshots"))
     assert make_tables("verify", "--warehouse", warehouse) == 0
-    arguments = ("--input", two / "log.parquet", "--cluster-id", OTHER)
-    assert make_tables("run", "--warehouse", warehouse, *arguments) == 0
+    assert make_tables("land", "--warehouse", warehouse, "--input", two / "log.parquet", "--cluster-id", OTHER) == 0
     again = dict(last_run(warehouse)["input_counts"])
     assert again["landed"] == dict(last_run(two / "w")["input_counts"])["landed"] > 0
-    assert_equal_warehouses(warehouse, two / "w", TABLES)
+    assert_equal_warehouses(warehouse, two / "w", OF_LANDING)
     assert dict(last_run(warehouse)["landed_until"]) == dict(last_run(two / "w")["landed_until"])
