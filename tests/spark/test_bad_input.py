@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from jobs.assign import run as assign
 from tests.builders import records
-from tests.builders.captures import LOOKS, RECORDED, few, of_groups
+from tests.builders.captures import LOOKS, few, of_groups
 from tests.builders.tables import COMPARED, OF_THE_RUN, rows, versions
 
 
@@ -288,7 +288,7 @@ def test_too_much_damage_publishes_nothing(
     assert {name: rows(warehouse, name) for name in before} == before
     newest = max(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
     assert newest["status"] == "refused"
-    assert make_tables("run", "--warehouse", warehouse, "--input", RECORDED) == 0
+    assert make_tables("land", "--warehouse", warehouse, "--input", LOOKS) == 0
 
 
 def test_lines_of_other_programs_do_not_thin_out_damaged_rows(failed_run, tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_a_reader_sees_the_published_run_and_the_next_run_takes_back_what_was_le
     spark.sql(f"INSERT INTO delta.`{warehouse}/findings` SELECT * FROM delta.`{warehouse}/findings`")
     assert evenkeel("report", "--warehouse", warehouse, "--as-of", "2026-11-22T00:00:00Z", "--output", tmp_path / "again.html") == 0
     assert (tmp_path / "again.html").read_bytes() == (recorded_warehouse / "report.html").read_bytes()
-    assert make_tables("run", "--warehouse", warehouse, "--input", RECORDED) == 0
+    assert make_tables("land", "--warehouse", warehouse, "--input", LOOKS) == 0
     assert sorted(map(str, rows(warehouse, "findings"))) == sorted(map(str, published))
 
 
