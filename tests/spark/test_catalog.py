@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -26,11 +29,56 @@ from tests.builders.captures import LOOKS, few
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@contextmanager
+def made_schema(spark: SparkSession, name: str, folder: Path) -> Iterator[str]:
+    spark.sql(f"CREATE SCHEMA {name} LOCATION '{folder}'")  # its own: a dead run leaves its tables behind
+    yield f"spark_catalog.{name}"
+    spark.sql(f"DROP SCHEMA {name} CASCADE")
+
+
 @pytest.fixture
 def schema(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
-    spark.sql(f"CREATE SCHEMA evenkeel_test LOCATION '{tmp_path / 'schema'}'")  # its own: a dead run leaves its tables behind
-    yield "spark_catalog.evenkeel_test"
-    spark.sql("DROP SCHEMA evenkeel_test CASCADE")
+    with made_schema(spark, "evenkeel_test", tmp_path / "schema") as name:
+        yield name
+
+
+def leave_behind(spark: SparkSession, schema: str, folder: Path, *taken: str) -> None:
+    """Leave the folder of a lease in that of a schema, without its entry, after runs of these names have taken it.
+
+    A catalog makes a table's folder first; all folders without an entry are every moment of that at once.
+    """
+    assert lease_of(spark, schema)._ensure_made()
+    for run_id in taken:
+        lease = lease_of(spark, schema, run_id)
+        lease.acquire(0)
+        lease.release()
+    left = folder.with_name(f"{folder.name} left")
+    folder.rename(left)
+    spark.sql(f"DROP TABLE {schema}.evenkeel_lease")
+    shutil.copytree(left, folder, dirs_exist_ok=True)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A schema with the tables of a whole run, and what it said."""
+
+    schema: str
+    page: Path
+    said: str
+
+
+@pytest.fixture(scope="module")
+def whole(evenkeel, empty_warehouse: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    """Behind a run that died when it had made all tables, but no entry."""
+    folder, said = tmp_path_factory.mktemp("whole"), io.StringIO()
+    with made_schema(spark, "evenkeel_whole", folder / "schema") as schema:
+        leave_behind(spark, schema, folder / "schema")
+        shutil.copytree(empty_warehouse, folder / "schema", dirs_exist_ok=True)
+        inputs = ("--input", few(folder, "a.parquet", 0, 4), LOOKS)
+        with pytest.MonkeyPatch.context() as patched, redirect_stderr(said):
+            patched.setattr(gates, "run", lambda *_: [])  # the next command has them
+            assert evenkeel("run", "--warehouse", schema, "--output", folder / "report.html", *inputs) == 0
+        yield Whole(schema, folder / "report.html", said.getvalue())
 
 
 NAMES = [name for name in TABLES if name != "runs"]
@@ -54,19 +102,20 @@ def by_version(spark: SparkSession, schema: str) -> dict[str, tuple[int, int]]:
     return digests(spark, {name: f"{schema}.{name} VERSION AS OF {version}" for name, version in row.newest.items()})
 
 
+def test_tables_that_a_dead_run_has_not_entered_into_the_catalog(whole: Whole) -> None:
+    assert whole.said.count("making the entry now") == len(TABLES) + 1
+
+
 def test_the_row_in_runs_switches_all_views_at_once(
-    evenkeel, spark: SparkSession, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    evenkeel, spark: SparkSession, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked while views are replaced, and on both sides of the row: all show one run."""
-    warehouse = ("--warehouse", schema)
-    with monkeypatch.context() as patched:
-        patched.setattr(gates, "run", lambda *_: [])  # the next command has them
-        assert evenkeel("run", *warehouse, "--output", tmp_path / "report.html", "--input", few(tmp_path, "a.parquet", 0, 4), LOOKS) == 0
+    schema = whole.schema
     named = {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {schema}").collect()}
     assert named == {*TABLES, *(f"{name}_published" for name in NAMES), "evenkeel_lease"}  # nothing written aside is left
     assert published(spark, schema, NAMES) == by_version(spark, schema)
     before = published(spark, schema)
-    assert (tmp_path / "report.html").stat().st_size > 10_000
+    assert whole.page.stat().st_size > 10_000
 
     seen: list[dict[str, tuple[int, int]]] = []
     replace_view, close = Warehouse.replace_view, pipeline._close
@@ -83,7 +132,7 @@ def test_the_row_in_runs_switches_all_views_at_once(
 
     monkeypatch.setattr(Warehouse, "replace_view", replace_and_look)
     monkeypatch.setattr(pipeline, "_close", close_and_look)
-    assert evenkeel("land", *warehouse, "--input", few(tmp_path, "b.parquet", 4, 8)) == 0
+    assert evenkeel("land", "--warehouse", schema, "--input", few(tmp_path, "b.parquet", 4, 8)) == 0
     everything = by_version(spark, schema)
     assert published(spark, schema, NAMES) == everything
     after = {name: everything[name] for name in WATCHED}
@@ -118,37 +167,20 @@ def test_written_tables_of_a_schema_without_runs_are_left_alone(spark: SparkSess
     assert [row["tableName"] for row in spark.sql(f"SHOW TABLES IN {schema}").collect()] == ["findings"]
 
 
-def test_tables_that_a_dead_run_has_not_entered_into_the_catalog(
-    make_tables,
-    empty_warehouse: Path,
-    spark: SparkSession,
-    schema: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_used_table_without_an_entry_is_not_entered(
+    make_tables, spark: SparkSession, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A catalog makes a table's folder first; all folders without an entry are every moment of that at once."""
-    warehouse, made, left = Warehouse(spark, schema), tmp_path / "schema", tmp_path / "left"
-    assert lease_of(spark, schema)._ensure_made()
-    made.rename(left)
-    spark.sql(f"DROP TABLE {schema}.evenkeel_lease")
-    for folder in (left, empty_warehouse):
-        shutil.copytree(folder, made, dirs_exist_ok=True)
-    assert make_tables("land", "--warehouse", schema, "--input", few(tmp_path, "a.parquet", 0, 1)) == 0
-    assert capsys.readouterr().err.count("making the entry now") == len(TABLES) + 1
-    assert published(spark, schema, NAMES) == by_version(spark, schema)
-
-    for name in (*TABLES, "evenkeel_lease"):
-        spark.sql(f"DROP TABLE {schema}.{name}")
+    """Nobody has asked for it back."""
+    leave_behind(spark, schema, tmp_path / "schema", "first")
     monkeypatch.setattr(lease, "CREATE_TRIES", 2)
-    assert make_tables("land", "--warehouse", schema, "--input", few(tmp_path, "a.parquet", 0, 1)) == 2  # nobody asked for the tables back
+    assert make_tables("land", "--warehouse", schema, "--input", few(tmp_path, "a.parquet", 0, 1)) == 2
     assert "[DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION]" in capsys.readouterr().err
-    assert not warehouse.exists()
+    assert not Warehouse(spark, schema).exists()
 
 
-def lease_of(spark: SparkSession, schema: str) -> Lease:
+def lease_of(spark: SparkSession, schema: str, run_id: str = "dead") -> Lease:
     at = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
-    return Lease(spark, schema, Holder("dead", "host-1", 17, at.isoformat()), lambda: at)
+    return Lease(spark, schema, Holder(run_id, "host-1", 17, at.isoformat()), lambda: at)
 
 
 def test_missing_schema_is_refused(evenkeel, capsys: pytest.CaptureFixture[str]) -> None:
