@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,24 @@ AS_OF = ("--as-of", "2026-09-22T00:00:00Z")
 Row = dict[str, Any]
 
 
+def lines(name: str, source: str) -> list[str]:
+    return (SITUATIONS / name / source).read_text(encoding="utf-8").splitlines(keepends=True)
+
+
 @pytest.fixture(scope="module")
-def tables(make_tables, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
-    warehouse = tmp_path_factory.mktemp("situations") / "w"
-    assert make_tables("run", "--warehouse", warehouse, "--input", SITUATIONS, *AS_OF) == 0
+def warehouse(make_tables, hot_and_silent: list[dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All situations in one run, and what lands of two of them in parts elsewhere."""
+    folder = tmp_path_factory.mktemp("situations")
+    together = folder / "together"
+    together.mkdir()
+    for source in hot_and_silent[0].keys() | hot_and_silent[1].keys():
+        (together / source).write_text("".join(part.get(source, "") for part in hot_and_silent), encoding="utf-8")
+    assert make_tables("run", "--warehouse", folder / "w", "--input", SITUATIONS, together, *AS_OF) == 0
+    return folder / "w"
+
+
+@pytest.fixture(scope="module")
+def tables(warehouse: Path) -> dict[str, list[Row]]:
     return {name: rows(warehouse, name) for name in ("findings", "generation_audits", "solutions")}
 
 
@@ -143,43 +159,6 @@ def test_member_with_all_records_is_found_though_loads_are_even(tables: dict[str
     assert "hot_partition" not in by_rule
 
 
-def lines(name: str, source: str) -> list[str]:
-    return (SITUATIONS / name / source).read_text(encoding="utf-8").splitlines(keepends=True)
-
-
-LOOKS = ("cluster_metadata.ndjson", "looks.ndjson")
-
-
-@pytest.mark.parametrize(
-    ("name", "steps"),
-    [
-        pytest.param("topic-grew-behind-generation", [("warning", 2, 1), ("warning", 1, 0), ("critical", 0, 99)], id="commits last"),
-        pytest.param("polls-of-the-same-members", [("warning", 2, 1), ("critical", 1, 2)], id="polls"),
-    ],
-)
-def test_partitions_left_out_is_the_same_for_any_arrival_of_records_and_metadata(
-    make_tables, tmp_path: Path, name: str, steps: list[tuple[str, int, int]]
-) -> None:
-    """In each step so many looks land, and so many records; and the finding has this severity. It is there once all the time."""
-    left = {path.name: lines(name, path.name) for path in sorted((SITUATIONS / name).iterdir())}
-    for number, (severity, look_count, record_count) in enumerate(steps):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        for source, problems in left.items():
-            count = look_count if source in LOOKS else record_count
-            if count:
-                (folder / source).write_text("".join(problems[:count]), encoding="utf-8")
-            left[source] = problems[count:]
-        # The folder of records alone does not tell their cluster.
-        cluster = () if look_count else ("--cluster-id", "c35")
-        assert make_tables("run", "--warehouse", tmp_path / "parts", "--input", folder, *cluster) == 0
-        found_by_now = [row["severity"] for row in rows(tmp_path / "parts", "findings") if row["rule_id"] == "partitions_left_out"]
-        assert found_by_now == [severity]
-    assert make_tables("run", "--warehouse", tmp_path / "at-once", "--input", SITUATIONS / name) == 0
-    parts, at_once = ([json.loads(row) for row in content(tmp_path / warehouse, "findings")] for warehouse in ("parts", "at-once"))
-    assert parts == at_once
-
-
 def test_member_that_stops_to_commit_among_others_has_likely_lost_its_session(tables: dict[str, list[Row]]) -> None:
     *_, second = observed(tables, "c-expired")
     likely = {"cause": "session_expired", "member_id": "a", "source": "inferred"}
@@ -187,13 +166,23 @@ def test_member_that_stops_to_commit_among_others_has_likely_lost_its_session(ta
     assert second["causes"] == [{**likely, "detail": detail}]
 
 
-def inferred_details(warehouse: Path) -> list[str]:
-    causes = [cause for row in rows(warehouse, "generation_audits") for cause in row["causes"] or () if cause["source"] == "inferred"]
-    return [cause["detail"] for cause in causes]
+# -- situations that arrive in parts
 
 
-def test_hot_members_and_likely_causes_are_the_same_for_any_arrival(make_tables, tmp_path: Path) -> None:
-    """A second look after the generation shows the rate. A third, between the two, shows that nothing came in at the time.
+GREW, POLLS, HOT, SILENT = "c35", "c-polls", "c25-late", "c-expired-late"
+LOOKS = ("cluster_metadata.ndjson", "looks.ndjson")
+STEPS = {
+    GREW: ("topic-grew-behind-generation", [("warning", 2, 1), ("warning", 1, 0), ("critical", 0, 99)]),  # commits last
+    POLLS: ("polls-of-the-same-members", [(None, 0, 0), ("warning", 2, 1), ("critical", 1, 2)]),
+}
+"""Of each cluster: in each step so many looks land, and so many records; and the finding has this severity, if it is there."""
+
+
+@pytest.fixture(scope="module")
+def hot_and_silent() -> list[dict[str, str]]:
+    """What lands in each step of two other situations, by file, as of clusters of their own.
+
+    A second look after the generation shows the rate. A third, between the two, shows that nothing came in at the time.
 
     Commits of a member that left also come late. With half of them it was silent for much longer than its session, which is no expired one.
     With all of them a likely cause appears, and with one more it was not silent.
@@ -202,26 +191,108 @@ def test_hot_members_and_likely_causes_are_the_same_for_any_arrival(make_tables,
     last = json.loads(commits[-1])
     last |= {"observed_at_ms": last["observed_at_ms"] + 50_000, "offsets": [{**last["offsets"][0], "committed_at_ms": 1_790_000_250_000}]}
     of_members = [commits[:-10], commits[-10:], [json.dumps(last) + "\n"]]
-    silences: list[list[str]] = [[], ["its last commit was 56 s before"], []]
-    name = "hot-topic-on-one-member"
-    looks = lines(name, "cluster_metadata.ndjson")
+    looks = lines("hot-topic-on-one-member", "cluster_metadata.ndjson")
     quiet = json.dumps({**json.loads(looks[0]), "observed_at_ms": 1_790_000_050_000}) + "\n"
-    steps = [(looks[0], 0), (looks[1], 1), (quiet, 0)]
-    for number, (look, count) in enumerate(steps):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        (folder / "look.ndjson").write_text(look, encoding="utf-8")
-        if number == 0:
-            (folder / "records.ndjson").write_text("".join(lines(name, "consumer_offsets.ndjson")), encoding="utf-8")
-        (folder / "snapshots.ndjson").write_text("".join(of_members[number]), encoding="utf-8")
-        assert make_tables("run", "--warehouse", tmp_path / "parts", "--input", folder) == 0
-        assert [detail.split(",")[0].removeprefix("likely: ") for detail in inferred_details(tmp_path / "parts")] == silences[number]
-        assert len([row for row in rows(tmp_path / "parts", "findings") if row["rule_id"] == "hot_member"]) == count
-    together = tmp_path / "together"
-    together.mkdir()
-    (together / "looks.ndjson").write_text("".join(look for look, _ in steps), encoding="utf-8")
-    (together / "records.ndjson").write_text("".join(lines(name, "consumer_offsets.ndjson")), encoding="utf-8")
-    (together / "snapshots.ndjson").write_text("".join(line for part in of_members for line in part), encoding="utf-8")
-    assert make_tables("run", "--warehouse", tmp_path / "at-once", "--input", together) == 0
-    assert inferred_details(tmp_path / "at-once") == []
-    assert content(tmp_path / "parts", "findings") == content(tmp_path / "at-once", "findings")
+    parts = [{"looks.ndjson": look, "snapshots.ndjson": "".join(part)} for look, part in zip([*looks[:2], quiet], of_members, strict=True)]
+    for part in parts:
+        part["looks.ndjson"] = part["looks.ndjson"].replace('"c25"', f'"{HOT}"')
+        part["snapshots.ndjson"] = part["snapshots.ndjson"].replace('"c-expired"', f'"{SILENT}"')
+        assert HOT in part["looks.ndjson"] and SILENT in part["snapshots.ndjson"]
+    parts[0]["records.ndjson"] = "".join(lines("hot-topic-on-one-member", "consumer_offsets.ndjson"))
+    return parts
+
+
+LOOP, ROLLING = "c36", "c15"
+FIRST = 9
+"""Records of the loop in the first step: until then the member was back four times, and three times behind them."""
+
+
+def recurring_parts() -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Yield of two further situations, whose clusters are their own, what lands in each step."""
+    records, looks = "consumer_offsets.ndjson", "cluster_metadata.ndjson"
+    name = "member-put-out-by-max-poll"
+    of_loop, look = lines(name, records)[:15], "".join(lines(name, looks))
+    yield name, [{records: "".join(piece), looks: look} for piece in (of_loop[:FIRST], of_loop[FIRST:])] + [{}]
+    name = "rolling-restart"
+    yield name, [{source: "".join(lines(name, source)) for source in (records, looks)}, {}, {}]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A warehouse in which these situations have landed in three steps, and the rows of two tables behind each step."""
+
+    warehouse: Path
+    findings: list[list[Row]]
+    audits: list[list[Row]]
+
+
+@pytest.fixture(scope="module")
+def parts(make_tables, hot_and_silent: list[dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Parts:
+    folder = tmp_path_factory.mktemp("parts")
+    landed = Parts(folder / "w", [], [])
+    # Records that land without a look, beside those of two other clusters, do not tell their cluster.
+    (folder / "settings.yaml").write_text(f"cluster_id: {GREW}\n", encoding="utf-8")
+    left = {name: {path.name: lines(name, path.name) for path in sorted((SITUATIONS / name).iterdir())} for name, _ in STEPS.values()}
+    for number, part in enumerate(hot_and_silent):
+        texts = {("others", source): text for source, text in part.items()}
+        for name, steps in STEPS.values():
+            _, look_count, record_count = steps[number]
+            for source, problems in left[name].items():
+                count = look_count if source in LOOKS else record_count
+                texts[name, source], left[name][source] = "".join(problems[:count]), problems[count:]
+        texts |= {(name, source): text for name, of_step in recurring_parts() for source, text in of_step[number].items()}
+        for (name, source), text in texts.items():
+            if text:
+                (folder / str(number) / name).mkdir(parents=True, exist_ok=True)
+                (folder / str(number) / name / source).write_text(text, encoding="utf-8")
+        arguments = ("--warehouse", landed.warehouse, "--config", folder / "settings.yaml", "--input", folder / str(number))
+        assert make_tables("run", *arguments, *AS_OF) == 0
+        landed.findings.append(rows(landed.warehouse, "findings"))
+        landed.audits.append(rows(landed.warehouse, "generation_audits"))
+    return landed
+
+
+def findings_of(warehouse: Path, cluster: str) -> list[Row]:
+    return [row for row in map(json.loads, content(warehouse, "findings")) if row["cluster_id"] == cluster]
+
+
+@pytest.mark.parametrize("cluster", [pytest.param(GREW, id="commits last"), pytest.param(POLLS, id="polls")])
+def test_partitions_left_out_is_the_same_for_any_arrival_of_records_and_metadata(parts: Parts, warehouse: Path, cluster: str) -> None:
+    """It is there once all the time."""
+    for found_by_now, (severity, *_) in zip(parts.findings, STEPS[cluster][1], strict=True):
+        left_out = [row["severity"] for row in found_by_now if (row["cluster_id"], row["rule_id"]) == (cluster, "partitions_left_out")]
+        assert left_out == ([] if severity is None else [severity])
+    assert findings_of(parts.warehouse, cluster) == findings_of(warehouse, cluster)
+
+
+def inferred_details(audits: list[Row]) -> list[str]:
+    causes = [cause for row in audits if row["cluster_id"] == SILENT for cause in row["causes"] or () if cause["source"] == "inferred"]
+    return [cause["detail"] for cause in causes]
+
+
+def test_likely_causes_are_the_same_for_any_arrival(parts: Parts, tables: dict[str, list[Row]]) -> None:
+    silences = [[detail.split(",")[0].removeprefix("likely: ") for detail in inferred_details(audits)] for audits in parts.audits]
+    assert silences == [[], ["its last commit was 56 s before"], []]
+    assert observed(tables, SILENT) and inferred_details(tables["generation_audits"]) == []
+
+
+def test_hot_members_are_the_same_for_any_arrival(parts: Parts, warehouse: Path) -> None:
+    hot = [[row for row in found_by_now if (row["cluster_id"], row["rule_id"]) == (HOT, "hot_member")] for found_by_now in parts.findings]
+    assert list(map(len, hot)) == [0, 1, 0]
+    for cluster in (HOT, SILENT):
+        assert findings_of(parts.warehouse, cluster) == findings_of(warehouse, cluster)
+
+
+def test_a_loop_that_began_in_an_earlier_run_is_found(parts: Parts) -> None:
+    """What recurs over hours is carried from run to run: the second finds what the first alone, and the second alone, would not."""
+    found = [
+        (row["group_id"], row["generation"], row["rule_id"])
+        for row in rows(parts.warehouse, "findings")
+        if row["cluster_id"] in (LOOP, ROLLING)
+    ]
+    about = {"restart_loop", "rebalance_storm", "partition_flapping"}
+    assert sorted(one for one in found if one[2] in about) == [("g36", generation, "restart_loop") for generation in (11, 13, 15)]
+    solutions = [row for row in rows(parts.warehouse, "solutions") if row["cluster_id"] in (LOOP, ROLLING)]
+    recurring = {(row["group_id"], row["generation"], row["basis"]) for row in solutions if row["recurrences"]}
+    assert recurring == {("g36", generation, "observed") for generation in (11, 13, 15)}
+    assert {row["group_id"] for row in solutions} == {"g36", "g15"}
