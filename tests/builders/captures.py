@@ -36,9 +36,9 @@ FEW = (2, 16, 24, 45)
 """Partitions of the offsets topic with eight groups, among them one with a tombstone and one without snapshots."""
 
 
-def few(folder: Path, name: str, first: int, end: int) -> Path:
-    """Write a small part of the recorded capture, in eighths of each partition, which a run processes quickly."""
-    path = piece(folder, name, first, end)
+def few(folder: Path, name: str, first: int, end: int, *, earlier: timedelta = timedelta(0)) -> Path:
+    """Write a small part of the recorded capture as ``piece`` does, which a run processes quickly."""
+    path = piece(folder, name, first, end, earlier=earlier)
     pq.write_table(pq.read_table(path, filters=[("partition", "in", FEW)]), path)
     return path
 

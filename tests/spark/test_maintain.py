@@ -68,7 +68,7 @@ def older_looks(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Kept:
-    """A warehouse whose first half is three years older, through maintenance and the run after it.
+    """A warehouse whose first half is three years older, through maintenance and the run after it, which is given that half again.
 
     Attributes:
         before, maintained: copies of it as they were.
@@ -86,7 +86,7 @@ class Kept:
 @pytest.fixture(scope="module")
 def kept(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     folder = tmp_path_factory.mktemp("kept")
-    pieces = piece(folder, "a.parquet", 0, 4, earlier=THREE_YEARS), piece(folder, "b.parquet", 4, 8), older_looks(folder)
+    pieces = few(folder, "a.parquet", 0, 4, earlier=THREE_YEARS), few(folder, "b.parquet", 4, 8), older_looks(folder)
     warehouse, before, maintained = (folder / name for name in ("warehouse", "before", "maintained"))
     settings = folder / "settings.yaml"
     settings.write_text("assign: {checkpoint_generations: 2}\n")
@@ -95,7 +95,7 @@ def kept(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     pinned = {name: (version, len(rows(warehouse, name))) for name, version in versions(warehouse).items()}
     assert make_tables("maintain", "--warehouse", warehouse, *AS_OF) == 0
     shutil.copytree(warehouse, maintained)
-    assert make_tables("run", "--warehouse", warehouse, "--input", pieces[1], pieces[2]) == 0
+    assert make_tables("run", "--warehouse", warehouse, "--input", *pieces) == 0
     return Kept(before, maintained, warehouse, pinned, pieces)
 
 
@@ -157,8 +157,12 @@ def test_a_maintained_warehouse_is_sound(make_tables, kept: Kept) -> None:
     dropped = {key for key, holdings in has.items() if holdings is None and had[key] is not None}
     assert dropped and {basis for *_, basis, _ in dropped} == {"counterfactual"}
     assert dict(newest_run(kept.maintained)["output_counts"])["solutions.holdings.dropped"] == len(dropped)
-    for warehouse in (kept.maintained, kept.warehouse):
-        assert make_tables("verify", "--warehouse", warehouse) == 0
+    assert make_tables("verify", "--warehouse", kept.maintained) == 0
+
+
+@pytest.mark.slow
+def test_run_after_maintenance_leaves_a_sound_warehouse(make_tables, kept: Kept) -> None:
+    assert make_tables("verify", "--warehouse", kept.warehouse) == 0
 
 
 def test_missing_rows_that_maintenance_kept_are_damage(kept: Kept, spark: SparkSession, tmp_path: Path) -> None:
@@ -226,14 +230,16 @@ def test_run_after_maintenance_gives_equal_young_rows(kept: Kept, make_tables, t
             assert young <= set(ours) and young, name
 
 
-def test_a_capture_of_what_was_dropped_does_not_bring_it_back(kept: Kept, make_tables, tmp_path: Path) -> None:
-    copy = tmp_path / "warehouse"
-    shutil.copytree(kept.warehouse, copy)
-    before = versions(copy)
-    assert make_tables("run", "--warehouse", copy, "--input", *kept.pieces) == 0
-    assert {name for name, version in versions(copy).items() if version != before[name]} == {"runs"}
-    counts = dict(newest_run(copy)["input_counts"])
-    assert counts["landed"] == counts["quarantined"] == 0
+def test_a_capture_of_what_was_dropped_does_not_bring_it_back(kept: Kept) -> None:
+    for name, spec in TABLES.items():
+        if name not in ("runs", "generation_topics"):  # young generations may have the topics of old ones
+            had, left, has = (
+                {tuple(row[column] for column in spec.key) for row in rows(warehouse, name)}
+                for warehouse in (kept.before, kept.maintained, kept.warehouse)
+            )
+            assert has & (had - left) == set(), name
+    counts = dict(newest_run(kept.warehouse)["input_counts"])
+    assert counts["landed"] > 0 and counts["quarantined"] == 0
     gone = {name: len(rows(kept.before, name)) - len(rows(kept.maintained, name)) for name in TABLES}
     assert counts["cluster-metadata.skipped.expired"] == gone["topic_snapshots"]
     of_records = ("subscription_snapshots", "offset_snapshots", "group_records")
