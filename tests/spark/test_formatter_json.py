@@ -15,11 +15,25 @@ from tests.builders.tables import assert_equal_warehouses, rows
 
 
 @pytest.fixture(scope="module")
-def whole(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("formatter")
-    inputs = [write(folder, "groups.txt", printed(GROUPS)), write(folder, "commits.txt", printed(COMMITS))]
-    assert make_tables("run", "--warehouse", folder / "warehouse", "--input", *inputs, LOOKS, "--cluster-id", "demo") == 0
-    return folder / "warehouse"
+    return [write(folder, "groups.txt", printed(GROUPS)), write(folder, "commits.txt", printed(COMMITS)), LOOKS]
+
+
+@pytest.fixture(scope="module")
+def landed(make_tables, inputs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse in which all has landed, and no more."""
+    warehouse = tmp_path_factory.mktemp("landed") / "warehouse"
+    assert make_tables("land", "--warehouse", warehouse, "--input", *inputs, "--cluster-id", "demo") == 0
+    return warehouse
+
+
+@pytest.fixture(scope="module")
+def whole(make_tables, inputs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse of a whole run."""
+    warehouse = tmp_path_factory.mktemp("whole") / "warehouse"
+    assert make_tables("run", "--warehouse", warehouse, "--input", *inputs, "--cluster-id", "demo") == 0
+    return warehouse
 
 
 def by_group(warehouse: Path, table: str, *columns: str) -> dict[str, list[tuple]]:
@@ -30,10 +44,10 @@ def by_group(warehouse: Path, table: str, *columns: str) -> dict[str, list[tuple
     return found
 
 
-def test_each_group_has_the_snapshots_of_the_raw_log(whole: Path, recorded_warehouse: Path) -> None:
+def test_each_group_has_the_snapshots_of_the_raw_log(landed: Path, recorded_warehouse: Path) -> None:
     """All of classic groups, but for the last two of each tool's own group, which it printed before they were written."""
     same = ("group_type", "generation", "state", "strategy", "leader_member_id", "joined_at", "members", "fingerprint")
-    ours = by_group(whole, "subscription_snapshots", *same)
+    ours = by_group(landed, "subscription_snapshots", *same)
     raw = {
         group: [row for row in of_group if row[0] == '"classic"']
         for group, of_group in by_group(recorded_warehouse, "subscription_snapshots", *same).items()
@@ -46,27 +60,27 @@ def test_each_group_has_the_snapshots_of_the_raw_log(whole: Path, recorded_wareh
     assert sum(lost.values()) == 4
 
 
-def test_each_group_has_the_commits_of_the_raw_log(whole: Path, recorded_warehouse: Path) -> None:
+def test_each_group_has_the_commits_of_the_raw_log(landed: Path, recorded_warehouse: Path) -> None:
     same = ("topic", "partition", "committed_offset", "leader_epoch", "metadata", "committed_at", "topic_id", "is_deleted", "fingerprint")
-    ours, raw = (by_group(warehouse, "offset_snapshots", *same) for warehouse in (whole, recorded_warehouse))
+    ours, raw = (by_group(warehouse, "offset_snapshots", *same) for warehouse in (landed, recorded_warehouse))
     assert sum(map(len, ours.values())) == 223
     assert ours == raw
 
 
-def test_positions_count_from_nought_and_times_are_the_values(whole: Path) -> None:
-    snapshots = rows(whole, "subscription_snapshots")
+def test_positions_count_from_nought_and_times_are_the_values(landed: Path) -> None:
+    snapshots = rows(landed, "subscription_snapshots")
     positions = defaultdict(list)
-    for row in [*snapshots, *({**record, "position": record["offset"]} for record in rows(whole, "group_records"))]:
+    for row in [*snapshots, *({**record, "position": record["offset"]} for record in rows(landed, "group_records"))]:
         positions[row["group_id"]].append(row["position"])
     assert all(sorted(found) == list(range(len(found))) for found in positions.values())
     assert all(row["observed_at"] == row["joined_at"] for row in snapshots)
     assert {row["source"] for row in snapshots} == {"formatter-json"}
-    assert all(row["timestamp"] is not None and row["offsets_partition"] is None for row in rows(whole, "group_records"))
+    assert all(row["timestamp"] is not None and row["offsets_partition"] is None for row in rows(landed, "group_records"))
 
 
-def test_a_group_deleted_and_made_again_has_two_lives(whole: Path, recorded_warehouse: Path) -> None:
+def test_a_group_deleted_and_made_again_has_two_lives(landed: Path, recorded_warehouse: Path) -> None:
     lives = {
-        group: len({row[0] for row in of_group}) for group, of_group in by_group(whole, "subscription_snapshots", "incarnation").items()
+        group: len({row[0] for row in of_group}) for group, of_group in by_group(landed, "subscription_snapshots", "incarnation").items()
     }
     classic = {row["group_id"] for row in rows(recorded_warehouse, "subscription_snapshots") if row["group_type"] == "consumer"}
     raw = by_group(recorded_warehouse, "subscription_snapshots", "incarnation")
