@@ -68,9 +68,9 @@ def test_pieces_before_and_after_the_records_make_equal_tables(recorded: Path, m
         folder = tmp_path / ("before" if number % 2 else "after")
         folder.mkdir(exist_ok=True)
         (folder / f"server.log.{number}").write_bytes(piece)
-    for inputs in (tmp_path / "before", RECORDS, tmp_path / "after"):
-        arguments = ("--warehouse", tmp_path / "w", "--input", inputs, "--strategies", "range", "--cluster-id", "default")
-        assert make_tables("run", *arguments) == 0
+    for command, inputs in (("land", tmp_path / "before"), ("run", RECORDS), ("run", tmp_path / "after")):
+        strategies = ("--strategies", "range") if command == "run" else ()
+        assert make_tables(command, "--warehouse", tmp_path / "w", "--input", inputs, *strategies, "--cluster-id", "default") == 0
     assert_equal_warehouses(tmp_path / "w", recorded, COMPARED)
     before = content(tmp_path / "w", "group_events")
     again = ("--warehouse", tmp_path / "w", "--input", *LOGS, "--cluster-id", "default")
@@ -193,14 +193,19 @@ def test_each_rebalance_of_the_recording_ends_and_no_departure_has_only_a_likely
     assert "inferred" not in {cause["source"] for audit in cluster.audits for cause in audit["causes"] or ()}
 
 
-def test_log_in_another_zone_gives_no_wrong_cause_and_a_warning(
-    recorded: Path, make_tables: Make, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Its times are five and a half hours off, so that all lines are outside their generations."""
-    arguments = ("--warehouse", tmp_path / "w", "--input", RECORDS, *LOGS, "--strategies", "range", "--log-time-zone", "Asia/Kolkata")
-    assert make_tables("run", *arguments) == 0
+ANOTHER_ZONE = ("--input", RECORDS, *LOGS, "--log-time-zone", "Asia/Kolkata")
+"""Its times are five and a half hours off, so that all lines are outside their generations."""
+
+
+def test_log_in_another_zone_has_a_warning(make_tables: Make, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert make_tables("land", "--warehouse", tmp_path / "w", *ANOTHER_ZONE) == 0
     warnings = [line for line in capfd.readouterr().err.splitlines() if "Nothing was shifted" in line]
     assert len(warnings) == 3 and all("-330 minutes" in text and text.endswith("a zone that is UTC+00:00") for text in warnings)
+
+
+@pytest.mark.slow
+def test_log_in_another_zone_gives_no_wrong_cause(recorded: Path, make_tables: Make, tmp_path: Path) -> None:
+    assert make_tables("run", "--warehouse", tmp_path / "w", *ANOTHER_ZONE, "--strategies", "range") == 0
     right = {(row["group_id"], row["position"]): row["causes"] for row in rows(recorded, "generation_audits") if row["basis"] == "observed"}
     for row in rows(tmp_path / "w", "generation_audits"):
         if row["basis"] == "observed":
