@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.builders.captures import few
-from tests.builders.tables import COMPARED, assert_equal_warehouses, rows, versions
+from tests.builders.tables import COMPARED, OF_LANDING, assert_equal_warehouses, rows, versions
 
 TABLES = (*COMPARED, "group_states")
-OF_LANDING = ("subscription_snapshots", "group_records", "offset_snapshots", "topic_snapshots", "quarantine")
 NOTED = ("positions", "origins", "landed_until")
 OTHER = "other cluster 7"
 """The name has spaces and a number, as keys of ``runs`` have behind the name."""
@@ -63,9 +62,15 @@ def test_dropped_cluster_is_gone_and_lands_anew(make_tables, two: Path, tmp_path
     assert {name: dict(dropped[name]) for name in NOTED} == {name: dict(before[name]) for name in NOTED}
     counts = {name: int(rows_) for name, rows_ in dropped["output_counts"]}
     assert counts["subscription_snapshots.dropped"] == sum(row["cluster_id"] == OTHER for row in rows(two / "w", "subscription_snapshots"))
-    assert make_tables("verify", "--warehouse", warehouse) == 0
     assert make_tables("land", "--warehouse", warehouse, "--input", two / "log.parquet", "--cluster-id", OTHER) == 0
     again = dict(last_run(warehouse)["input_counts"])
     assert again["landed"] == dict(last_run(two / "w")["input_counts"])["landed"] > 0
     assert_equal_warehouses(warehouse, two / "w", OF_LANDING)
     assert dict(last_run(warehouse)["landed_until"]) == dict(last_run(two / "w")["landed_until"])
+
+
+@pytest.mark.slow
+def test_warehouse_without_the_dropped_cluster_is_sound(make_tables, two: Path, tmp_path: Path) -> None:
+    shutil.copytree(two / "w", tmp_path / "w")
+    assert make_tables("maintain", "--warehouse", tmp_path / "w", "--drop-cluster", OTHER) == 0
+    assert make_tables("verify", "--warehouse", tmp_path / "w") == 0

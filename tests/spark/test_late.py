@@ -12,10 +12,9 @@ import pytest
 
 from tests.builders.printed_groups import GROUPS, printed, write
 from tests.builders.raw_logs import commit, generation, look, written, written_text
-from tests.builders.tables import assert_equal_warehouses, rows
+from tests.builders.tables import OF_LANDING, assert_equal_warehouses, rows
 
 OFFSETS_TOPIC = "__consumer_offsets"
-OF_LANDING = ("subscription_snapshots", "group_records", "offset_snapshots", "topic_snapshots", "quarantine")
 
 
 def raw_pieces(folder: Path) -> tuple[list[Path], list[Path]]:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.builders.captures import LOOKS, RECORDED, piece
-from tests.builders.tables import assert_equal_warehouses, rows, versions
+from tests.builders.tables import OF_LANDING, assert_equal_warehouses, rows, versions
 
 
 @pytest.mark.slow
@@ -46,7 +46,24 @@ def shuffled_pieces(folder: Path, count: int, seed: int) -> list[Path]:
     return paths
 
 
-@pytest.mark.parametrize("at_once", [10, *[pytest.param(count, marks=pytest.mark.slow) for count in (5, 1)]])
+def check_landed(warehouse: Path, recorded: Path) -> None:
+    """Compare what all landings together have counted with what one has."""
+    [whole] = [dict(run["input_counts"]) for run in rows(recorded, "runs")]
+    counts = [dict(run["input_counts"]) for run in rows(warehouse, "runs") if run["command"] == "land"]
+    assert sum(count["consumer-offsets.landed"] for count in counts) == whole["consumer-offsets.landed"]
+    assert sum(count.get("consumer-offsets.duplicate", 0) for count in counts) > 80
+
+
+def test_twenty_shuffled_pieces_land_as_the_whole_does(make_tables, recorded_warehouse: Path, tmp_path: Path) -> None:
+    pieces, warehouse = shuffled_pieces(tmp_path, 20, seed=20), tmp_path / "warehouse"
+    for inputs in (pieces[:10], [*pieces[10:], LOOKS]):
+        assert make_tables("land", "--warehouse", warehouse, "--input", *inputs) == 0
+    assert_equal_warehouses(warehouse, recorded_warehouse, OF_LANDING)
+    check_landed(warehouse, recorded_warehouse)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at_once", [10, 5, 1])
 def test_twenty_shuffled_pieces_give_what_the_whole_gives(at_once: int, make_tables, recorded_warehouse: Path, tmp_path: Path) -> None:
     """Landed some at a time, assigned and audited in between and at the end."""
     pieces, warehouse = shuffled_pieces(tmp_path, 20, seed=20), tmp_path / "warehouse"
@@ -57,10 +74,7 @@ def test_twenty_shuffled_pieces_give_what_the_whole_gives(at_once: int, make_tab
             assert make_tables("assign", "--warehouse", warehouse) == 0
             assert make_tables("audit", "--warehouse", warehouse) == 0
     assert_equal_warehouses(warehouse, recorded_warehouse)
-    [whole] = [dict(run["input_counts"]) for run in rows(recorded_warehouse, "runs")]
-    counts = [dict(run["input_counts"]) for run in rows(warehouse, "runs") if run["command"] == "land"]
-    assert sum(count["consumer-offsets.landed"] for count in counts) == whole["consumer-offsets.landed"]
-    assert sum(count.get("consumer-offsets.duplicate", 0) for count in counts) > 80
+    check_landed(warehouse, recorded_warehouse)
 
 
 def looks_between(folder: Path, name: str, first: int, end: int) -> Path:
