@@ -212,22 +212,26 @@ def test_topics_go_with_the_last_solution_that_names_them(kept: Kept) -> None:
 def test_run_after_maintenance_gives_equal_young_rows(kept: Kept, make_tables, tmp_path: Path) -> None:
     """What is younger than the bound is the same in every row; what is older is less, and nothing else.
 
-    But for three generations whose members reached their targets in the young piece, three years after: those stay as they are.
+    Old solutions of other strategies may have lost their holdings. And for three old generations the members reached their targets in the
+    young piece, three years after: those stay as they are.
     """
 
     def as_it_was(text: str) -> str:
         row = json.loads(text)
-        if f"date({KEPT_FROM.year - 1}," in row.get("observed_month", "") and f"({KEPT_FROM.year + 2}," in (row.get("reconciled_at") or ""):
-            row["reconciled_at"] = None
+        if f"date({KEPT_FROM.year - 1}," in row.get("observed_month", ""):
+            if f"({KEPT_FROM.year + 2}," in (row.get("reconciled_at") or ""):
+                row["reconciled_at"] = None
+            if row.get("basis") == "counterfactual" and "holdings" in row:
+                row["holdings"] = None
         return json.dumps(row, sort_keys=True)
 
     assert make_tables("run", "--warehouse", tmp_path / "whole", "--input", *kept.pieces) == 0
     for name in COMPARED:
-        ours, theirs = content(kept.warehouse, name), sorted(map(as_it_was, content(tmp_path / "whole", name)))
-        assert set(ours) <= set(theirs), name
+        ours, theirs = (set(map(as_it_was, content(warehouse, name))) for warehouse in (kept.warehouse, tmp_path / "whole"))
+        assert ours <= theirs, name
         if "observed_month" in TABLES[name].schema.names:
             young = {row for row in theirs if f'"observed_month": "datetime.date({KEPT_FROM.year - 1}' not in row}
-            assert young <= set(ours) and young, name
+            assert young <= ours and young, name
 
 
 def test_a_capture_of_what_was_dropped_does_not_bring_it_back(kept: Kept) -> None:
