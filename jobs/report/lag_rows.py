@@ -85,6 +85,7 @@ def collect_lags(
     if not parts:
         return CollectedLags()
     rows = collect(reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts))
+    # Sums of groups have no total of rows.
     return CollectedLags(
         [{**row, "newest_at_ms": newest_ms[row["cluster_id"]]} for row in rows if row.get("row_total") is not None],
         [{name: row[name] for name in (*GROUP_KEY, "group_lag")} for row in rows if row.get("row_total") is None],

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from jobs.findings import page as findings_page
+from jobs.launcher.command_line import WITHOUT_SPARK
 from jobs.launcher.making import DEFAULT_EXTRAS
 from jobs.sql.questions import QUESTIONS
 from schemas import table_docs
@@ -111,10 +112,6 @@ def test_page_says_how_to_install_packages_that_its_examples_need(page: str) -> 
     imported = set(re.findall(r"^(?:import|from) (\w+)", blocks, re.MULTILINE)) - set(sys.stdlib_module_names) - {"assignors"}
     named = {name for packages in re.findall(r"pip install ([\w ]+)`", text) for name in packages.split()}
     assert "deltalake" in imported and imported - names <= named
-
-
-WITHOUT_SPARK = {"show", "explain", "what-if"}
-"""Commands that the launcher answers without Spark."""
 
 
 @pytest.fixture
