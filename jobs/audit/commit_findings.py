@@ -6,7 +6,7 @@ writes only what changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, Window
@@ -157,13 +157,16 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
     )
 
 
-def known_moments(generations: DataFrame, commits: DataFrame, looks: DataFrame, landed_until: Mapping[str, int]) -> KnownMoments:
+def known_moments(
+    generations: DataFrame, commits: DataFrame, looks: DataFrame, looks_ms: Mapping[str, Sequence[int]], landed_until: Mapping[str, int]
+) -> KnownMoments:
     """Return up to when commits are known, in one pass over all of them.
 
     Args:
         generations: as ``newest_generations`` returns them.
         commits: rows of ``offset_snapshots``.
         looks: rows of ``topic_snapshots``.
+        looks_ms: see ``KnownMoments``.
         landed_until: see ``runs.landed_until``.
     """
     nothing = F.lit(None)
@@ -195,7 +198,7 @@ def known_moments(generations: DataFrame, commits: DataFrame, looks: DataFrame, 
     for row in found:
         if row["recorded_us"] is not None:
             recorded_until[row["cluster_id"]] = max(recorded_until.get(row["cluster_id"], row["recorded_us"]), row["recorded_us"])
-    return KnownMoments(committed_until, source_until, read_until, newest, recorded_until)
+    return KnownMoments(committed_until, source_until, read_until, newest, recorded_until, looks_ms)
 
 
 def commit_facts(
@@ -204,6 +207,7 @@ def commit_facts(
     commits: DataFrame,
     commit_count: int,
     looks: DataFrame,
+    looks_ms: Mapping[str, Sequence[int]],
     records: DataFrame,
     stage: Stage,
     limits: WorkerLimits,
@@ -215,6 +219,7 @@ def commit_facts(
     Args:
         generations: as ``newest_generations`` returns them.
         commit_count: the number of commits.
+        looks_ms: see ``KnownMoments``.
         records: rows of ``group_records``; they are read only if there may be a finding that needs them.
         stage: keeps rows that are needed more than once.
         limits: limits of a worker.
@@ -222,7 +227,7 @@ def commit_facts(
         retention_hours: how long brokers are taken to keep commits that nobody uses.
     """
     newest = generations.rows
-    moments = known_moments(newest, commits, looks, landed_until or {})
+    moments = known_moments(newest, commits, looks, looks_ms, landed_until or {})
     given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).join(
         generations.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi"
     )
@@ -257,7 +262,8 @@ def refresh(context: RunContext) -> None:
     commit_count = warehouse.count(OFFSET_SNAPSHOTS.name)
     limits, retention_hours = context.worker_limits, context.settings.audit.offsets_retention_hours
     state = (limits, context.state.landed_until, retention_hours)
-    facts = commit_facts(generations, assignments, commits, commit_count, looks, records, warehouse.materialize_together, *state)
+    looks_ms = context.metadata_index.times_ms
+    facts = commit_facts(generations, assignments, commits, commit_count, looks, looks_ms, records, warehouse.materialize_together, *state)
     judge = partial(find_in_commits, retention_hours=retention_hours, limits=limits)
     found = context.rows_of(FINDINGS, facts.mapInArrow(judge, FOUND_ROWS))
     stored = None

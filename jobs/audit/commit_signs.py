@@ -1,18 +1,23 @@
 """What the last commits of a group show about its newest generation, resolved by workers.
 
-A worker reads the newest generation of a group, its assignment, and the last commit of each partition. Some of what it sees is a finding
-only together with metadata snapshots or with records of the group. These are read for few groups, see ``commit_facts``.
+A worker reads the newest generation of a group, its assignment, and the last commit of each partition. Commits come packed by topic: what
+a row costs on its way to a worker is much more than what a number in it does. Some of what the worker sees is a finding only together with
+metadata snapshots or with records of the group. These are read for few groups, see ``commit_facts``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from functools import partial
+from itertools import groupby, islice
 from math import floor
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -55,6 +60,7 @@ class KnownMoments:
         newest: cluster id -> time of the newest generation, commit or metadata snapshot. Lines of logs do not count: they have the clocks
             of brokers.
         recorded_until: cluster id -> time of the last commit in a partition of ``__consumer_offsets``; deletions do not count.
+        looks_ms: cluster id -> times of all its metadata snapshots in milliseconds, ascending.
     """
 
     committed_until: Mapping[LogKey, int]
@@ -62,11 +68,22 @@ class KnownMoments:
     read_until: Mapping[tuple[str, int], int]
     newest: Mapping[str, int]
     recorded_until: Mapping[str, int]
+    looks_ms: Mapping[str, Sequence[int]]
 
     def known_until_ms(self, log: LogKey) -> int | None:
         """Return up to when all commits of a log are known; None without a commit."""
         last = self.committed_until.get(log)
         return None if last is None else max(last, self.read_until.get((log[0], log[2]), last)) // 1_000
+
+    def can_count(self, cluster_id: str, since_us: int, until_us: int) -> bool:
+        """Return whether metadata snapshots may show that records came in between two times: it takes two of them.
+
+        >>> moments = KnownMoments({}, {}, {}, {}, {}, {"c": [1, 5, 9]})
+        >>> moments.can_count("c", 1_700, 5_000), moments.can_count("c", 1_700, 4_999), moments.can_count("other", 0, 9_000)
+        (True, False, False)
+        """
+        times = self.looks_ms.get(cluster_id, ())
+        return bisect_right(times, until_us // 1_000) - bisect_left(times, since_us // 1_000) >= 2
 
 
 class LastCommit(NamedTuple):
@@ -105,6 +122,9 @@ class _Expiring:
         self.expires_at_ms = expires_ms if self.expires_at_ms is None else min(self.expires_at_ms, expires_ms)
 
 
+COMMIT_FIELDS = LastCommit._fields[1:]
+
+
 def log_of(offsets_partition: Column) -> Column:
     """Return the number of the log of a record; records in no partition of ``__consumer_offsets`` are in one log a cluster and source."""
     return F.coalesce(offsets_partition, F.lit(NO_PARTITION))
@@ -123,12 +143,6 @@ def sign_rows(generations: DataFrame, assignments: DataFrame, last: DataFrame) -
         "observed_us": F.unix_micros("observed_at"),
         "emptied_us": F.unix_micros("emptied_at"),
     }
-    of_commit = {
-        "commit_us": F.unix_micros("commit_at"),
-        "first_commit_us": F.unix_micros("first_commit_at"),
-        "committed_us": F.unix_micros("committed_at"),
-        "expires_us": F.unix_micros("expires_at"),
-    }
 
     def packed(rows: DataFrame, order: int, name: str, fields: Iterable[str], columns: Mapping[str, Column]) -> DataFrame:
         content = F.struct(*[columns.get(one, F.col(one)).alias(one) for one in fields])
@@ -137,10 +151,26 @@ def sign_rows(generations: DataFrame, assignments: DataFrame, last: DataFrame) -
     parts = (
         packed(generations, 0, "generation", GENERATION_FIELDS, of_generation),
         packed(assignments, 1, "held", ("member_id", "partitions"), {}),
-        packed(last, 2, "last", LastCommit._fields, of_commit),
+        packed(commits_by_topic(last), 2, "last", ("topic", "commits"), {}),
     )
     rows = parts[0].unionByName(parts[1], allowMissingColumns=True).unionByName(parts[2], allowMissingColumns=True)
     return rows.repartition(*GROUP_KEY).sortWithinPartitions(*hashed(*GROUP_KEY), "row_order")
+
+
+def commits_by_topic(last: DataFrame) -> DataFrame:
+    """Return last commits with those of a topic together: (cluster_id, group_id), topic; commits (structs of ``COMMIT_FIELDS``).
+
+    Args:
+        last: as ``commit_findings.last_commits`` returns them.
+    """
+    columns = {
+        "commit_us": F.unix_micros("commit_at"),
+        "first_commit_us": F.unix_micros("first_commit_at"),
+        "committed_us": F.unix_micros("committed_at"),
+        "expires_us": F.unix_micros("expires_at"),
+    }
+    commit = F.struct(*[columns.get(name, F.col(name)).alias(name) for name in COMMIT_FIELDS])
+    return last.groupBy(*GROUP_KEY, "topic").agg(F.collect_list(commit).alias("commits"))
 
 
 def read_signs(batches: Batches, moments: KnownMoments, retention_hours: int, limits: WorkerLimits) -> Batches:
@@ -167,33 +197,43 @@ def read_signs(batches: Batches, moments: KnownMoments, retention_hours: int, li
 
 
 def _rows(batches: Batches) -> Iterator[tuple[tuple[str, str], Any]]:
-    """Yield the key of a group and a row of it: a dictionary for generations and for assignments, and last commits."""
+    """Yield the key of a group and a row of it: a dictionary for generations and for assignments, a list of ``LastCommit`` for a topic."""
     for batch in batches:
         keys = zip(*(batch.column(name).to_pylist() for name in GROUP_KEY), strict=True)
         generations, held = (batch.column(name).to_pylist() for name in ("generation", "held"))
-        commits = map(LastCommit, *(column.to_pylist() for column in batch.column("last").flatten()))
-        for key, generation, of_member, commit in zip(keys, generations, held, commits, strict=True):
-            yield key, generation or of_member or commit
+        for key, generation, of_member, commits in zip(keys, generations, held, _commits_of(batch.column("last")), strict=True):
+            yield key, generation or of_member or commits
+
+
+def _commits_of(topics: pa.StructArray) -> Iterator[list[LastCommit]]:
+    """Yield the commits of each row; none where the row has no topic."""
+    names, lists = topics.field("topic").to_pylist(), topics.field("commits")
+    counts = pc.fill_null(pc.list_value_length(lists), 0).to_pylist()
+    columns = [column.to_pylist() for column in lists.flatten().flatten()]
+    fields = zip(*columns, strict=True)
+    for name, count in zip(names, counts, strict=True):
+        yield [LastCommit(name, *values) for values in islice(fields, count)]
 
 
 def _signs_of_group(
     cluster_id: str, group_id: str, rows: Iterator[Any], moments: KnownMoments, retention_ms: int
 ) -> Iterator[CommitSignsRow]:
     generation = next(rows)
-    if isinstance(generation, LastCommit):
-        return  # of a group that is not audited
+    if isinstance(generation, list):
+        return  # a group with commits that is not audited
     members: dict[str, _Member] = {}
     commits: list[LastCommit] = []
     for row in rows:
-        if isinstance(row, LastCommit):
-            commits.append(row)
+        if isinstance(row, list):
+            commits.extend(row)
         else:
             partitions = [(entry["topic"], number) for entry in row["partitions"] for number in entry["partitions"]]
             members.setdefault(row["member_id"], _Member()).partitions.extend(partitions)
     _add_commits(members, commits)
     log = (cluster_id, generation["source"], generation["log"])
-    waiting = list(_stopped(generation, members, commits, moments.known_until_ms(log)))
-    waiting += _never_committed(generation, members, moments.source_until.get((cluster_id, generation["source"])))
+    can_count = partial(moments.can_count, cluster_id)
+    waiting = list(_stopped(generation, members, commits, moments.known_until_ms(log), can_count))
+    waiting += _never_committed(generation, members, moments.source_until.get((cluster_id, generation["source"])), can_count)
     expiring = _Expiry(generation, moments.newest[cluster_id] // 1_000, retention_ms)
     asks = expiring.asks_for_deletion(commits)
     waited_ms = _overdue_ms(generation, moments.committed_until.get(log))
@@ -250,9 +290,13 @@ def _interval_ms(commit: LastCommit) -> int | None:
 
 
 def _stopped(
-    generation: Mapping[str, Any], members: Mapping[str, _Member], commits: Iterable[LastCommit], until_ms: int | None
+    generation: Mapping[str, Any],
+    members: Mapping[str, _Member],
+    commits: Iterable[LastCommit],
+    until_ms: int | None,
+    can_count: Callable[[int, int], bool],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the partitions of members of which no partition has been committed for too long.
+    """Yield the partitions of members of which no partition has been committed for too long, if it can be known that records came in.
 
     A commit does not say which member made it. So a member is taken to be silent since the last commit of any of its partitions, or since
     its generation began, if that is later. One that calls poll less often than its rebalance timeout says leaves the group.
@@ -263,7 +307,7 @@ def _stopped(
             continue
         since_ms = max(member.last_ms or 0, generation["observed_us"] // 1_000)
         wait_ms = max(generation["rebalance_timeout_ms"], member.interval_ms * COMMIT_INTERVALS)
-        if until_ms - since_ms > wait_ms:
+        if until_ms - since_ms > wait_ms and can_count(since_ms * 1_000, (until_ms - wait_ms) * 1_000):
             stopped[member_id] = since_ms, until_ms - wait_ms
     if stopped:
         offsets = {(commit.topic, commit.partition): commit.committed_offset for commit in commits if not commit.is_deleted}
@@ -281,8 +325,10 @@ def _stopped(
                 }
 
 
-def _never_committed(generation: Mapping[str, Any], members: Mapping[str, _Member], last_us: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the partitions of members for whose partitions the group never committed an offset.
+def _never_committed(
+    generation: Mapping[str, Any], members: Mapping[str, _Member], last_us: int | None, can_count: Callable[[int, int], bool]
+) -> Iterator[dict[str, Any]]:
+    """Yield the partitions of members for whose partitions the group never committed an offset, if it can be known that records came in.
 
     Only the time up to the last commit of the group's source counts, because metadata snapshots may continue after the records end.
     """
@@ -290,6 +336,8 @@ def _never_committed(generation: Mapping[str, Any], members: Mapping[str, _Membe
     if until_us is None or generation["observed_us"] >= until_us:
         return
     since_us = max(generation["observed_us"], until_us - GROWTH_WINDOW_MS * 1_000)
+    if not can_count(since_us, until_us):
+        return
     for member_id, member in members.items():
         if not member.is_committed:
             for topic, partition in member.partitions:

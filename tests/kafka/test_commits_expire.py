@@ -197,7 +197,7 @@ def predictions(spark: SparkSession, happened: Happened) -> dict[Topic, int]:
     records = frame(spark, GROUP_RECORDS.schema, happened.rows(GROUP_RECORDS, "group_record"))
     given, looks = (frame(spark, spec.schema, []) for spec in (ASSIGNMENTS, TOPIC_SNAPSHOTS))
     keys, limits = StagedKeys(generations, generations.count()), WorkerLimits(memory_mb=4_096, idle_timeout_s=60)
-    facts = commit_facts(keys, given, commits, commits.count(), looks, records, unstaged, limits, retention_hours=1).collect()
+    facts = commit_facts(keys, given, commits, commits.count(), looks, {}, records, unstaged, limits, retention_hours=1).collect()
     deleted = {row["group_id"] for row in facts if row["row_order"] == FactOrder.DELETION}
     expiring = {
         row["group_id"]: row["sign"]["expiring_if_deleted" if row["group_id"] in deleted else "expiring"]

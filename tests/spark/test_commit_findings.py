@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from datetime import timedelta
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +136,15 @@ MORE = [commit("t", 0, MADE + minute * MINUTE) for minute in range(11, 41)]
 LATER = commit("x", 0, MADE + 40 * MINUTE, group_id="other")
 COMES_IN = [look(MADE + 11 * MINUTE, 7, 0), look(MADE + 20 * MINUTE, 12, 0)]
 HOUR, DAY, WEEK = 60 * MINUTE, 1_440 * MINUTE, 7 * 1_440 * MINUTE
+
+
+def times_of(looks_of_all: list[Row]) -> dict[str, list[int]]:
+    """Return the times of the metadata snapshots of each cluster in milliseconds, ascending."""
+    times = defaultdict(list)
+    for row in sorted(looks_of_all, key=itemgetter("observed_at")):
+        times[row["cluster_id"]].append((row["observed_at"] - moment(0)) // timedelta(milliseconds=1))
+    return times
+
 
 RECORDS: dict[str, list[Row]] = {
     "waits for one": of_members(),
@@ -314,6 +325,7 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
         commits,
         commits.count(),
         looks(spark, *of_all(2)),
+        times_of(of_all(2)),
         frame(spark, GROUP_RECORDS.schema, [{**row, "cluster_id": name} for name, records in RECORDS.items() for row in records]),
         unstaged,
         limits,
