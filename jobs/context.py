@@ -51,7 +51,8 @@ class MetadataIndex:
         snapshots, is_offsets_topic = self._warehouse.read(TOPIC_SNAPSHOTS.name), F.col("topic") == OFFSETS_TOPIC
         times = F.sort_array(F.collect_set(F.unix_millis("observed_at"))).alias("times")
         offsets_count = F.max_by(F.when(is_offsets_topic, F.col("partition_count")), F.when(is_offsets_topic, F.col("observed_at")))
-        return snapshots.groupBy("cluster_id").agg(times, offsets_count.alias("offsets_count")).collect()
+        most_partitions = F.max("partition_count").alias("most_partitions")
+        return snapshots.groupBy("cluster_id").agg(times, offsets_count.alias("offsets_count"), most_partitions).collect()
 
     @cached_property
     def times_ms(self) -> dict[str, tuple[int, ...]]:
@@ -62,6 +63,11 @@ class MetadataIndex:
     def offsets_partition_counts(self) -> dict[str, int]:
         """Return by cluster id the partition count of ``__consumer_offsets`` in the newest metadata snapshot that has it."""
         return {row["cluster_id"]: row["offsets_count"] for row in self._rows if row["offsets_count"] is not None}
+
+    @cached_property
+    def most_partitions(self) -> int:
+        """Return the largest number of partitions in one metadata snapshot of a topic, of all clusters; 0 without any."""
+        return max((row["most_partitions"] for row in self._rows), default=0)
 
 
 @dataclass(frozen=True)

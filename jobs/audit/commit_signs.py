@@ -16,8 +16,6 @@ from math import floor
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -205,10 +203,14 @@ def _rows(batches: Batches) -> Iterator[tuple[tuple[str, str], Any]]:
             yield key, generation or of_member or commits
 
 
-def _commits_of(topics: pa.StructArray) -> Iterator[list[LastCommit]]:
-    """Yield the commits of each row; none where the row has no topic."""
+def _commits_of(topics: Any) -> Iterator[list[LastCommit]]:
+    """Yield the commits of each row; none where the row has no topic.
+
+    Args:
+        topics: the Arrow array of the column ``last``.
+    """
     names, lists = topics.field("topic").to_pylist(), topics.field("commits")
-    counts = pc.fill_null(pc.list_value_length(lists), 0).to_pylist()
+    counts = lists.value_lengths().fill_null(0).to_pylist()
     columns = [column.to_pylist() for column in lists.flatten().flatten()]
     fields = zip(*columns, strict=True)
     for name, count in zip(names, counts, strict=True):

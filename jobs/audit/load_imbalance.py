@@ -72,12 +72,12 @@ def weigh(held: list[HeldTopic], moment: Moment, member_count: int) -> Weighed:
     all_rates, until_us = [], moment.at_us
     for member_id, topic, partitions in held:
         lag, throughput, rates = 0, 0, []
-        for partition in partitions:
-            load = moment.load(topic, partition)
-            rates.append(load.rate)
-            lag += load.lag or 0
-            throughput += load.rate or 0
-            until_us = max(until_us, load.end_from_us)
+        for partition_lag, rate, end_from_us in moment.loads(topic, partitions):
+            rates.append(rate)
+            lag += partition_lag or 0
+            throughput += rate or 0
+            if end_from_us > until_us:
+                until_us = end_from_us
         lags[member_id] = lags.get(member_id, 0) + lag
         throughputs[member_id] = throughputs.get(member_id, 0) + throughput
         all_rates.append(rates)

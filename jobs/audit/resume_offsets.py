@@ -8,7 +8,7 @@ generations in the order of the log, so that each generation finds the last comm
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from math import floor, inf
 from typing import NamedTuple
 
@@ -113,6 +113,7 @@ class Moment:
         self._is_complete = is_complete
         self._max_delay_ms = None if max_look_delay_s is None else round(max_look_delay_s * 1000)
         self._around: dict[tuple[str, int], tuple[Look | None, Look | None]] = {}
+        self._ends: dict[tuple[Look | None, Look | None], _EndsAround] = {}
 
     def resume(self, topic: str, partition: int, member_id: str | None) -> Resumption:
         """Return where the owner of a partition continues to read; ``WITHOUT_OWNER`` if nobody owns it."""
@@ -143,12 +144,14 @@ class Moment:
             is_bound = delay_ms > 0 and lag > 0 and not _stood_still(before, after)
         return Resumption(committed, begin, end, str(outcome), lag, committed_us, delay_ms, is_bound)
 
-    def load(self, topic: str, partition: int) -> Load:
-        """Return what waits for the owner of a partition, and what comes in."""
-        topic_id, committed, committed_us, _ = self._commits.get((topic, partition)) or NO_COMMIT
-        before, after = self._seen_around(topic, partition, committed_us)
-        lag = self._lag(committed, _end(_known_topic(topic_id, before), after), after)
-        return Load(lag, _rate(before, after), self._end_from_us(committed_us))
+    def loads(self, topic: str, partitions: Iterable[int]) -> Iterator[Load]:
+        """Yield what waits for the owner of each of these partitions, and what comes in."""
+        commits, at_us, ends_now = self._commits, self.at_us, self._ends_around(topic, self.at_us)
+        for partition in partitions:
+            topic_id, committed, committed_us, _ = commits.get((topic, partition)) or NO_COMMIT
+            end_from_us = self._end_from_us(committed_us)
+            ends = ends_now if end_from_us == at_us else self._ends_around(topic, end_from_us)
+            yield Load(ends.lag(partition, topic_id, committed), ends.rate(partition), end_from_us)
 
     def _lag(self, committed: int | None, end: int | None, after: Seen | None) -> int | None:
         """Return the waiting records; None if the metadata snapshot with the end of the log is later than it may be."""
@@ -165,15 +168,61 @@ class Moment:
 
         One of the same instant counts as both: the log cannot have been different.
         """
-        end_from_us = self._end_from_us(committed_us)
+        before, after = self._looks_around(topic, self._end_from_us(committed_us))
+        return None if before is None else before.of(partition), None if after is None else after.of(partition)
+
+    def _looks_around(self, topic: str, end_from_us: int) -> tuple[Look | None, Look | None]:
         around = self._around.get((topic, end_from_us))
         if around is None:
             looks = self._looks.get(topic, ())
             first, second = bisect_right(looks, self.at_us, key=_time), bisect_left(looks, end_from_us, key=_time)
             around = looks[first - 1] if first else None, looks[second] if second < len(looks) else None
             self._around[topic, end_from_us] = around
-        before, after = around
-        return None if before is None else before.of(partition), None if after is None else after.of(partition)
+        return around
+
+    def _ends_around(self, topic: str, end_from_us: int) -> _EndsAround:
+        looks = self._looks_around(topic, end_from_us)
+        ends = self._ends.get(looks)
+        if ends is None:
+            after = looks[1]
+            is_late = after is not None and self._max_delay_ms is not None and _milliseconds(self.at_us, after.at_us) > self._max_delay_ms
+            ends = self._ends[looks] = _EndsAround(*looks, is_late=is_late)
+        return ends
+
+
+class _EndsAround:
+    """The ends of a topic's logs in two metadata snapshots around a moment, either of which may be missing.
+
+    Args:
+        is_late: the second one is so late that no lag is known.
+    """
+
+    def __init__(self, before: Look | None, after: Look | None, *, is_late: bool) -> None:
+        self._before_id, self._after_id = (None if look is None else look.topic_id for look in (before, after))
+        self._before: Mapping[int, int | None] = {} if before is None else before.ends()
+        self._after: Mapping[int, int | None] = {} if after is None else after.ends()
+        self._is_late = is_late
+        grows = before is not None and after is not None and before.topic_id == after.topic_id
+        self._grown_ms = _milliseconds(before.at_us, after.at_us) if grows and before is not None and after is not None else 0
+
+    def lag(self, partition: int, topic_id: str | None, committed: int | None) -> int | None:
+        """Return the records that wait after a commit to a topic with this id; None if they are not known."""
+        end = self._after.get(partition)
+        if committed is None or end is None or self._is_late:
+            return None
+        known_id = self._before_id if topic_id is None and partition in self._before else topic_id
+        return waiting_records(committed, end) if _may_be_one(known_id, self._after_id) else None
+
+    def rate(self, partition: int) -> int | None:
+        """Return ``Load.rate``."""
+        milliseconds = self._grown_ms
+        if milliseconds <= 0:
+            return None
+        first, last = self._before.get(partition), self._after.get(partition)
+        if first is None or last is None:
+            return None
+        growth = last - first
+        return min(floor(growth * 1e9 / milliseconds), MOST_NUMBER) if 0 <= growth <= MOST_NUMBER else None
 
 
 def _may_be_one(topic_id: str | None, other: str | None) -> bool:
@@ -201,14 +250,6 @@ def _stood_still(before: Seen | None, after: Seen | None) -> bool:
     if before is None or after is None or before.end_offset is None:
         return False
     return (before.topic_id, before.end_offset) == (after.topic_id, after.end_offset)
-
-
-def _rate(before: Seen | None, after: Seen | None) -> int | None:
-    """Return how fast a log grew between two metadata snapshots, as ``Load.rate``."""
-    if before is None or after is None or before.topic_id != after.topic_id or before.end_offset is None or after.end_offset is None:
-        return None
-    growth, milliseconds = after.end_offset - before.end_offset, _milliseconds(before.at_us, after.at_us)
-    return min(floor(growth * 1e9 / milliseconds), MOST_NUMBER) if 0 <= growth <= MOST_NUMBER and milliseconds > 0 else None
 
 
 def _milliseconds(start_us: int, end_us: int) -> int:

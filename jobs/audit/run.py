@@ -7,6 +7,7 @@ partitions were withheld, or as a member left that may have come back. Findings 
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, Window
@@ -33,7 +34,9 @@ from jobs.audit.new_commits import (
     read_new_commits,
 )
 from jobs.audit.offset_rows import RowOrder, commit_rows, in_log_order, look_rows, sorted_by_log
+from jobs.audit.row_sizes import FROM_COMMITS, largest_row_bytes
 from jobs.context import RunContext, StageResult
+from jobs.runtime.session import batches_of_small_rows
 from jobs.storage.scratch import StagedKeys
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import flatten_snapshots, spread_groups, topic_columns
@@ -218,6 +221,15 @@ def history_rows(warehouse: Warehouse, groups: StagedKeys | None, complete: Data
     return sorted_by_log(spread_groups(rows, generation_count), F.col("solution.basis"), F.col("solution.strategy"))
 
 
+def _batches(context: RunContext) -> AbstractContextManager[None]:
+    """Return what makes batches of an audit of all groups; it costs one pass over the snapshots if there are many commits."""
+    warehouse = context.warehouse
+    if warehouse.is_empty(OFFSET_SNAPSHOTS.name) or warehouse.count(OFFSET_SNAPSHOTS.name) < FROM_COMMITS:
+        return nullcontext()
+    snapshots, topics = (warehouse.read(spec.name) for spec in (SUBSCRIPTION_SNAPSHOTS, GENERATION_TOPICS))
+    return batches_of_small_rows(context.spark, largest_row_bytes(snapshots, topics, context.metadata_index.most_partitions))
+
+
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
     """Delete the audits, movements and findings that are computed again, those of groups with ``is_stale``."""
     again = groups.where("is_stale")
@@ -335,7 +347,8 @@ def _audit(context: RunContext, consumed: int) -> StagedKeys | None:
         snapshots = snapshots.join(groups.distinct(*GROUP_KEY), list(GROUP_KEY), "left_semi")
     complete = complete_groups(snapshots, context.state.origins)
     rows = history_rows(warehouse, groups, complete, new_count).mapInArrow(audit_history, AUDITED_ROWS)
-    staged = warehouse.materialize("audit", rows)
+    with _batches(context) if groups is None else nullcontext():
+        staged = warehouse.materialize("audit", rows)
     if groups is not None and is_stale:
         _forget(warehouse, groups.rows)
     parts = {column: staged.where(F.col(column).isNotNull()).select(f"{column}.*") for column in AUDITED_TABLES}

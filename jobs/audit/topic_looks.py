@@ -43,6 +43,11 @@ class Look:
         """Return whether it has the same partitions as another metadata snapshot of its topic."""
         return len(self._ends.values) == len(other._ends.values) and self._places == other._places
 
+    def ends(self) -> dict[int, int | None]:
+        """Return where the log of each of its partitions ends; the dictionary is the caller's, since it takes much more memory."""
+        ends = self._ends.listed()
+        return dict(enumerate(ends) if self._places is None else zip(self._places, ends, strict=True))
+
     def of(self, partition: int) -> Seen | None:
         """Return what it says of a partition; None if it does not have the partition."""
         place = partition if self._places is None else self._places.get(partition, -1)
@@ -64,6 +69,13 @@ class _Numbers:
     def has_any(self) -> bool:
         """Return whether any number is not null."""
         return bool(len(self.values)) and (self._are_null is None or not self._are_null.all())
+
+    def listed(self) -> list[int | None]:
+        """Return all numbers."""
+        values: list[int | None] = self.values.tolist()
+        if self._are_null is not None:
+            values = [None if is_null else value for value, is_null in zip(values, self._are_null.tolist(), strict=True)]
+        return values
 
     def at(self, place: int) -> int | None:
         return None if self._are_null is not None and self._are_null[place] else self.values.item(place)

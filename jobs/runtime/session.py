@@ -51,6 +51,13 @@ CONNECT_SECONDS = 30.0
 SCRATCH_BYTES = 1 << 20
 """The least free space in a scratch folder; with less, Spark would soon fail."""
 CODE_GENERATION = "spark.sql.codegen.factoryMode"
+BATCH_ROWS, BATCH_BYTES = "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.execution.arrow.maxBytesPerBatch"
+OUR_BATCH_BYTES = "16m"
+"""The limit in conf/spark-defaults.conf."""
+MOST_BATCH_BYTES = 64 << 20
+"""A batch that cannot get larger needs no limit. It is Spark's own one."""
+NO_LIMIT = 2**31 - 1
+"""The limit with which Spark does not compute sizes."""
 _HOST = re.compile(r"[\w.-]+|\[[\w.:%-]+\]")
 
 
@@ -243,6 +250,19 @@ def compiled_queries(spark: SparkSession) -> AbstractContextManager[None]:
     """
     interprets = setting(spark, CODE_GENERATION) == "NO_CODEGEN"
     return settings(spark, {CODE_GENERATION: "FALLBACK"} if interprets else {})
+
+
+def batches_of_small_rows(spark: SparkSession, most_bytes: int) -> AbstractContextManager[None]:
+    """Let Spark make the batches for workers by number of rows alone in the block, if their rows are so small that no batch gets large.
+
+    Otherwise Spark asks for the size of all columns before each row. A session with another limit than ours keeps it.
+
+    Args:
+        most_bytes: about how many bytes the largest row has.
+    """
+    rows, is_ours = setting(spark, BATCH_ROWS), setting(spark, BATCH_BYTES) == OUR_BATCH_BYTES
+    is_small = is_ours and rows.isdecimal() and 0 < int(rows) * most_bytes <= MOST_BATCH_BYTES
+    return settings(spark, {BATCH_BYTES: str(NO_LIMIT)} if is_small else {})
 
 
 def read_conf_file(path: Path) -> dict[str, str]:

@@ -1,0 +1,62 @@
+"""How large rows for workers are, and that only then batches have no limit of bytes when no batch can get large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.audit.row_sizes import largest_row_bytes
+from jobs.runtime.session import BATCH_BYTES, BATCH_ROWS, MOST_BATCH_BYTES, NO_LIMIT, OUR_BATCH_BYTES, batches_of_small_rows, settings
+from jobs.workers.packing import flatten_snapshots
+from schemas.tables import GENERATION_TOPICS
+from tests.builders.frames import entries, frame, member_row, snapshot_row, snapshots
+
+SMALL = snapshot_row("g", 1, member_row("m", assigned=entries(t=[0])))
+MANY_MEMBERS = snapshot_row("h", 1, *[member_row(f"member-{number}", topics=["t" * 200]) for number in range(50)])
+MANY_PARTITIONS = snapshot_row("i", 1, member_row("m", assigned=entries(t=list(range(5_000)))))
+FIXED_BYTES = 1_000
+"""About what the columns and lists of a generation take without any content."""
+TOPIC = {"topic": "t", "topic_id": "id", "partition_count": 3_000}
+
+
+@pytest.mark.parametrize("rows", [[SMALL], [SMALL, MANY_MEMBERS], [MANY_PARTITIONS, SMALL]])
+def test_no_generation_has_more_bytes_than_the_largest(spark: SparkSession, rows: list[dict[str, object]]) -> None:
+    given = snapshots(spark, *rows)
+    packed = flatten_snapshots(given).toArrow()
+    most = max(pa.Table.from_pylist([row], packed.schema).nbytes for row in packed.to_pylist())
+    largest = largest_row_bytes(given, frame(spark, GENERATION_TOPICS.schema, []), 0)
+    assert most / 2 < largest + FIXED_BYTES < 20 * most
+
+
+def test_a_solution_and_a_metadata_snapshot_count_by_their_partitions(spark: SparkSession) -> None:
+    none = snapshots(spark, SMALL)
+    topics = frame(
+        spark, GENERATION_TOPICS.schema, [{"cluster_id": "c", "topics_hash": "x", "topics": [TOPIC, {**TOPIC, "partition_count": None}]}]
+    )
+    assert 24_000 < largest_row_bytes(none, topics, 0) < 25_000
+    assert largest_row_bytes(none, topics, 100_000) == 2_400_000
+
+
+@pytest.fixture
+def limited(spark: SparkSession) -> Iterator[SparkSession]:
+    with settings(spark, {BATCH_ROWS: "200", BATCH_BYTES: OUR_BATCH_BYTES}):
+        yield spark
+
+
+def test_batches_of_small_rows_have_no_limit_of_bytes(limited: SparkSession) -> None:
+    most_bytes = MOST_BATCH_BYTES // 200
+    with batches_of_small_rows(limited, most_bytes):
+        assert limited.conf.get(BATCH_BYTES) == str(NO_LIMIT)
+    assert limited.conf.get(BATCH_BYTES) == OUR_BATCH_BYTES
+    with batches_of_small_rows(limited, most_bytes + 1):
+        assert limited.conf.get(BATCH_BYTES) == OUR_BATCH_BYTES
+
+
+@pytest.mark.parametrize("others", [{BATCH_BYTES: "32m"}, {BATCH_ROWS: "0"}])
+def test_a_session_keeps_its_own_limits(limited: SparkSession, others: dict[str, str]) -> None:
+    with settings(limited, others), batches_of_small_rows(limited, 1):
+        assert {name: limited.conf.get(name) for name in others} == others
+        assert limited.conf.get(BATCH_BYTES) != str(NO_LIMIT)
