@@ -89,7 +89,7 @@ def _written(
     warehouse: Warehouse, wanted: ReportSettings, as_of: datetime, summary: Mapping[str, Any] | None, content: str
 ) -> Mapping[str, Any]:
     """Write the report; return its facts."""
-    is_large = warehouse.read(GENERATION_AUDITS.name).count() >= COMPILED_FROM  # from the table's statistics
+    is_large = warehouse.count(GENERATION_AUDITS.name) >= COMPILED_FROM
     with compiled_queries(warehouse.spark) if is_large else nullcontext():
         return _write(warehouse, wanted, as_of, summary, content)
 

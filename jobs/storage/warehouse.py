@@ -61,6 +61,7 @@ class Warehouse(Scratch):
         self.rows_written: dict[str, int] = {}
         self._published: dict[str, int] = {}
         self._rows: dict[str, tuple[int, DataFrame]] = {}
+        self._newest_runs: dict[RunStatus | None, tuple[int | None, Row | None]] = {}
 
     # -- reading
 
@@ -145,12 +146,16 @@ class Warehouse(Scratch):
         """
         if self.is_empty(RUNS.name):
             return None
-        runs = self.read(RUNS.name)
-        wanted = runs if status is None else runs.where(F.col("status") == str(status))
-        rows = wanted.orderBy(F.desc("run_sequence"), F.desc("finished_at")).limit(1).collect()
-        if rows:
-            self._check_row(rows[0]["run_id"], rows[0]["warehouse_id"])
-        return rows[0] if rows else None
+        version = None if self.folder is None else self.version(RUNS.name)
+        known, row = self._newest_runs.get(status, (None, None))
+        if version is None or version != known:
+            runs = self.read(RUNS.name)
+            wanted = runs if status is None else runs.where(F.col("status") == str(status))
+            row = next(iter(wanted.orderBy(F.desc("run_sequence"), F.desc("finished_at")).limit(1).collect()), None)
+            self._newest_runs[status] = version, row
+        if row is not None:
+            self._check_row(row["run_id"], row["warehouse_id"])
+        return row
 
     def _check_row(self, run_id: str, named: str | None) -> None:
         identity = self.identity or self.stored_identity()
