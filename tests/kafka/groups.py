@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, Producer, TopicPartition
@@ -84,14 +84,22 @@ class Groups:
         librdkafka waits for ever in close() if the callback of a rebalance is still to come: it asks for the protocol of a thread that has
         ended by then. So a member closes when nothing has come for a moment.
         """
-        calm_since, deadline = time.monotonic(), time.monotonic() + LONGEST_REBALANCE_S
-        while time.monotonic() - calm_since < CALM_S and time.monotonic() < deadline:
-            before = (len(member.owned_sets), member.owned)
-            self.poll()
-            if before != (len(member.owned_sets), member.owned):
-                calm_since = time.monotonic()
+        self._wait_until_calm([member])
         member.consumer.close()
         self.members.remove(member)
+
+    def _wait_until_calm(self, members: Sequence[Member]) -> None:
+        """Poll until no callback of these members has come for a moment."""
+
+        def callbacks() -> list[tuple[int, Owned]]:
+            return [(len(member.owned_sets), member.owned) for member in members]
+
+        calm_since, deadline = time.monotonic(), time.monotonic() + LONGEST_REBALANCE_S
+        while time.monotonic() - calm_since < CALM_S and time.monotonic() < deadline:
+            before = callbacks()
+            self.poll()
+            if before != callbacks():
+                calm_since = time.monotonic()
 
     def unsubscribe(self, member: Member) -> None:
         """Have a member unsubscribe from everything: it leaves its group, and is polled on."""
@@ -136,16 +144,20 @@ class Groups:
         """End all members, and return when the broker has seen them go.
 
         All close at once, each in a thread of its own: so none closes during the rebalance that another one causes. One that waits for
-        ever all the same (see ``leave``) sends no heartbeat any more, and the broker removes it.
+        ever all the same (see ``leave``) sends no heartbeat any more, and the broker removes it. But one that waits in the callback of a
+        rebalance has the interpreter's lock, and all threads wait with it. So those that were not polled are polled again, and all
+        callbacks come before.
         """
-        closing = [threading.Thread(target=member.consumer.close, daemon=True) for member in (*self._stalled, *self.members)]
+        self.members += self._stalled
+        self._stalled.clear()
+        self._wait_until_calm(self.members)
+        closing = [threading.Thread(target=member.consumer.close, daemon=True) for member in self.members]
         for thread in closing:
             thread.start()
         deadline = time.monotonic() + LONGEST_CLOSE_S
         for thread in closing:
             thread.join(max(0.0, deadline - time.monotonic()))
         self.members.clear()
-        self._stalled.clear()
         empty_groups(self._address, self._group_ids)
 
 
