@@ -67,7 +67,7 @@ class MetadataIndex:
     @cached_property
     def most_partitions(self) -> int:
         """Return the largest number of partitions in one metadata snapshot of a topic, of all clusters; 0 without any."""
-        return max((row["most_partitions"] for row in self._rows), default=0)
+        return max((row["most_partitions"] or 0 for row in self._rows), default=0)
 
 
 @dataclass(frozen=True)

@@ -156,9 +156,11 @@ class Moment:
     def _lag(self, committed: int | None, end: int | None, after: Seen | None) -> int | None:
         """Return the waiting records; None if the metadata snapshot with the end of the log is later than it may be."""
         lag = waiting_records(committed, end)
-        if lag is not None and after is not None and self._max_delay_ms is not None:
-            return lag if _milliseconds(self.at_us, after.at_us) <= self._max_delay_ms else None
-        return lag
+        return None if after is not None and self._is_late(after.at_us) else lag
+
+    def _is_late(self, look_us: int) -> bool:
+        """Return whether a metadata snapshot is so late that no lag is known from it."""
+        return self._max_delay_ms is not None and _milliseconds(self.at_us, look_us) > self._max_delay_ms
 
     def _end_from_us(self, committed_us: int | None) -> int:
         return self.at_us if committed_us is None or committed_us < self.at_us else committed_us
@@ -185,8 +187,7 @@ class Moment:
         ends = self._ends.get(looks)
         if ends is None:
             after = looks[1]
-            is_late = after is not None and self._max_delay_ms is not None and _milliseconds(self.at_us, after.at_us) > self._max_delay_ms
-            ends = self._ends[looks] = _EndsAround(*looks, is_late=is_late)
+            ends = self._ends[looks] = _EndsAround(*looks, is_late=after is not None and self._is_late(after.at_us))
         return ends
 
 
@@ -202,8 +203,9 @@ class _EndsAround:
         self._before: Mapping[int, int | None] = {} if before is None else before.ends()
         self._after: Mapping[int, int | None] = {} if after is None else after.ends()
         self._is_late = is_late
-        grows = before is not None and after is not None and before.topic_id == after.topic_id
-        self._grown_ms = _milliseconds(before.at_us, after.at_us) if grows and before is not None and after is not None else 0
+        self._grown_ms = 0
+        if before is not None and after is not None and before.topic_id == after.topic_id:
+            self._grown_ms = _milliseconds(before.at_us, after.at_us)
 
     def lag(self, partition: int, topic_id: str | None, committed: int | None) -> int | None:
         """Return the records that wait after a commit to a topic with this id; None if they are not known."""

@@ -14,7 +14,7 @@ from pyspark.sql.types import TimestampType
 
 from jobs.audit.commit_facts import FactOrder
 from jobs.audit.commit_findings import commit_facts, newest_generations
-from jobs.audit.commit_signs import HOUR_MS
+from jobs.audit.last_commits import HOUR_MS
 from jobs.decoders.consumer_offsets import decode_record
 from jobs.storage.current_lag import newest_positions
 from jobs.storage.scratch import StagedKeys
