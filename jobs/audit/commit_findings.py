@@ -7,6 +7,7 @@ writes only what changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, Window
@@ -21,10 +22,11 @@ from jobs.findings import COMMIT_RULES
 from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE
 from jobs.storage.changed_findings import replace_findings
 from jobs.storage.current_lag import newest_positions
+from jobs.storage.last_commits import read_last_commits, write_last_commits
 from jobs.storage.scratch import StagedKeys
 from jobs.workers.guard import WorkerLimits
 from schemas.config import DEFAULT_RETENTION_HOURS
-from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY
+from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import COMMIT_SIGNS, FOUND_ROWS
 from schemas.tables import (
     ASSIGNMENTS,
@@ -69,20 +71,6 @@ def newest_generations(newest: DataFrame, snapshots: DataFrame) -> DataFrame:
     )
 
 
-def last_commits(commits: DataFrame) -> DataFrame:
-    """Return the last offset commit of each partition of a group, or its deletion.
-
-    Rows: ``PARTITION_KEY``; is_deleted, commit_at (time of the record), committed_offset, committed_at, expires_at; of all commits
-    first_commit_at and commit_count.
-    """
-    # Each column by itself: for the largest struct Spark would sort all commits.
-    columns = {name: name for name in ("is_deleted", "committed_offset", "committed_at", "expires_at")} | {"commit_at": "observed_at"}
-    last = [F.max_by(column, "position").alias(name) for name, column in columns.items()]
-    made = F.when(~F.col("is_deleted"), F.col("observed_at"))
-    of_all = (F.min(made).alias("first_commit_at"), F.count(made).alias("commit_count"))
-    return commits.groupBy(*PARTITION_KEY).agg(*last, *of_all)
-
-
 def _of_cluster(values: Mapping[str, int] | Mapping[str, float]) -> Column:
     """Return the value of a row's cluster; null if there is none."""
     return F.create_map(*[F.lit(one) for item in values.items() for one in item])[F.col("cluster_id")]
@@ -100,7 +88,9 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
         commits: one row per committed partition, which is one record.
         recorded_until: see ``KnownMoments``; for one cluster at least.
     """
-    known = commits.where("offsets_partition IS NOT NULL AND NOT is_deleted").withColumn("last_us", _of_cluster(recorded_until))
+    month = datetime.fromtimestamp(min(recorded_until.values()) // 1_000_000 - BUSY_WINDOW_S, timezone.utc).date().replace(day=1)
+    recorded = commits.where("offsets_partition IS NOT NULL AND NOT is_deleted").where(F.col("observed_month") >= F.lit(month))
+    known = recorded.withColumn("last_us", _of_cluster(recorded_until))
     recent = known.where(F.unix_micros("observed_at") > F.col("last_us") - BUSY_WINDOW_S * 1_000_000)
     span = (F.floor(F.max("last_us") / 1_000) - F.unix_millis(F.min("observed_at"))) / 1000
     rates = recent.groupBy("cluster_id").agg(
@@ -158,33 +148,36 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
 
 
 def known_moments(
-    generations: DataFrame, commits: DataFrame, looks: DataFrame, looks_ms: Mapping[str, Sequence[int]], landed_until: Mapping[str, int]
+    generations: DataFrame, last: DataFrame, looks: DataFrame, looks_ms: Mapping[str, Sequence[int]], landed_until: Mapping[str, int]
 ) -> KnownMoments:
-    """Return up to when commits are known, in one pass over all of them.
+    """Return up to when commits are known.
 
     Args:
         generations: as ``newest_generations`` returns them.
-        commits: rows of ``offset_snapshots``.
+        last: as ``last_commits.read_last_commits`` returns them.
         looks: rows of ``topic_snapshots``.
         looks_ms: see ``KnownMoments``.
         landed_until: see ``runs.landed_until``.
     """
     nothing = F.lit(None)
     at_us = F.unix_micros("observed_at").alias("at_us")
+    commits = last.select("cluster_id", F.inline("commits"))
     logs = ("cluster_id", "source", log_of(F.col("offsets_partition")).alias("log"))
     times = ("cluster_id", nothing.cast("string").alias("source"), nothing.cast("int").alias("log"))
-    is_recorded = F.col("offsets_partition").isNotNull() & ~F.col("is_deleted")
-    recorded_us = F.when(is_recorded, F.unix_micros("observed_at")).alias("recorded_us")
+    recorded_us = F.when(F.col("offsets_partition").isNotNull(), F.col("newest_commit_us")).alias("recorded_us")
     none_recorded = nothing.cast("bigint").alias("recorded_us")
-    parts = [commits.select(*logs, at_us, recorded_us), *(rows.select(*times, at_us, none_recorded) for rows in (generations, looks))]
+    parts = [
+        commits.select(*logs, F.col("newest_us").alias("at_us"), recorded_us),
+        *(rows.select(*times, at_us, none_recorded) for rows in (generations, looks)),
+    ]
     if landed_until:
         landed = F.create_map(*[F.lit(one) for item in landed_until.items() for one in item])
         ends = looks.where(F.col("topic") == OFFSETS_TOPIC).select("cluster_id", at_us, F.inline("partitions"))
         is_read = F.col("end_offset") <= landed[F.concat_ws(" ", "cluster_id", "partition")]
         of_log = (nothing.cast("string").alias("source"), F.col("partition").alias("log"))
         parts.append(ends.where(is_read).select("cluster_id", *of_log, "at_us", none_recorded))
-    last = [F.max(name).alias(name) for name in ("at_us", "recorded_us")]
-    found = reduce(DataFrame.unionByName, parts).groupBy("cluster_id", "source", "log").agg(*last).collect()
+    times_until = [F.max(name).alias(name) for name in ("at_us", "recorded_us")]
+    found = reduce(DataFrame.unionByName, parts).groupBy("cluster_id", "source", "log").agg(*times_until).collect()
     newest: dict[str, int] = {}
     for row in found:
         if row["source"] is not None or row["log"] is None:
@@ -206,6 +199,7 @@ def commit_facts(
     assignments: DataFrame,
     commits: DataFrame,
     commit_count: int,
+    last: DataFrame,
     looks: DataFrame,
     looks_ms: Mapping[str, Sequence[int]],
     records: DataFrame,
@@ -218,7 +212,9 @@ def commit_facts(
 
     Args:
         generations: as ``newest_generations`` returns them.
+        commits: rows of ``offset_snapshots``; those of the last hour are read.
         commit_count: the number of commits.
+        last: as ``last_commits.read_last_commits`` returns them.
         looks_ms: see ``KnownMoments``.
         records: rows of ``group_records``; they are read only if there may be a finding that needs them.
         stage: keeps rows that are needed more than once.
@@ -227,12 +223,12 @@ def commit_facts(
         retention_hours: how long brokers are taken to keep commits that nobody uses.
     """
     newest = generations.rows
-    moments = known_moments(newest, commits, looks, looks_ms, landed_until or {})
+    moments = known_moments(newest, last, looks, looks_ms, landed_until or {})
     given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).join(
         generations.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi"
     )
     read = partial(read_signs, moments=moments, retention_hours=retention_hours, limits=limits)
-    signs = stage("commit_signs", sign_rows(newest, given, last_commits(commits)).mapInArrow(read, COMMIT_SIGNS))
+    signs = stage("commit_signs", sign_rows(newest, given, last).mapInArrow(read, COMMIT_SIGNS))
     shown = {
         "waiting": F.bool_or(F.col("waiting").isNotNull()),
         "overdue": F.bool_or(F.col("waited_ms").isNotNull()),
@@ -259,11 +255,14 @@ def refresh(context: RunContext) -> None:
     audits, snapshots, assignments, commits, looks, records = (warehouse.read(spec.name) for spec in tables)
     newest = warehouse.materialize_keys("newest_positions", newest_positions(audits)).select(*GENERATION_KEY)
     generations = warehouse.materialize_keys("newest_generations", newest_generations(newest, snapshots))
-    commit_count = warehouse.count(OFFSET_SNAPSHOTS.name)
+    write_last_commits(warehouse)
+    last, commit_count = read_last_commits(warehouse), warehouse.count(OFFSET_SNAPSHOTS.name)
     limits, retention_hours = context.worker_limits, context.settings.audit.offsets_retention_hours
     state = (limits, context.state.landed_until, retention_hours)
     looks_ms = context.metadata_index.times_ms
-    facts = commit_facts(generations, assignments, commits, commit_count, looks, looks_ms, records, warehouse.materialize_together, *state)
+    facts = commit_facts(
+        generations, assignments, commits, commit_count, last, looks, looks_ms, records, warehouse.materialize_together, *state
+    )
     judge = partial(find_in_commits, retention_hours=retention_hours, limits=limits)
     found = context.rows_of(FINDINGS, facts.mapInArrow(judge, FOUND_ROWS))
     stored = None

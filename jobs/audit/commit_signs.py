@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from assignors.model import TopicPartition
-from jobs.audit.last_commits import COMMIT_FIELDS, HOUR_MS, Expiry, LastCommit
+from jobs.audit.commit_expiry import HOUR_MS, Expiry, LastCommit
 from jobs.findings.commits import LEAST_GROWTH_MS
 from jobs.storage.hashed_keys import hashed
 from jobs.workers.batches import Batches, to_batches
@@ -41,6 +41,11 @@ GENERATION_FIELDS = (
     *("position", "source", "member_count", "has_subscriptions", "subscribed", "log", "is_open", "rebalance_timeout_ms"),
     *("generation", "observed_us", "emptied_us", "clients"),
 )
+_COMMIT_FIELDS = (
+    *("partition", "is_last", "is_deleted", "observed_us", "first_commit_us", "commit_count"),
+    *("committed_offset", "committed_us", "expires_us"),
+)
+"""The fields of a stored commit that a worker reads."""
 LogKey = tuple[str, str, int]
 
 
@@ -103,7 +108,7 @@ def sign_rows(generations: DataFrame, assignments: DataFrame, last: DataFrame) -
     Args:
         generations: as ``commit_findings.newest_generations`` returns them.
         assignments: observed ones of these generations.
-        last: as ``commit_findings.last_commits`` returns them.
+        last: as ``last_commits.read_last_commits`` returns them.
     """
     of_generation = {
         "log": log_of(F.col("offsets_partition")),
@@ -118,26 +123,14 @@ def sign_rows(generations: DataFrame, assignments: DataFrame, last: DataFrame) -
     parts = (
         packed(generations, 0, "generation", GENERATION_FIELDS, of_generation),
         packed(assignments, 1, "held", ("member_id", "partitions"), {}),
-        packed(commits_by_topic(last), 2, "last", ("topic", "commits"), {}),
+        packed(last, 2, "last", ("topic", "commits"), {"commits": F.transform("commits", _needed)}),
     )
     rows = parts[0].unionByName(parts[1], allowMissingColumns=True).unionByName(parts[2], allowMissingColumns=True)
     return rows.repartition(*GROUP_KEY).sortWithinPartitions(*hashed(*GROUP_KEY), "row_order")
 
 
-def commits_by_topic(last: DataFrame) -> DataFrame:
-    """Return last commits with those of a topic together: (cluster_id, group_id), topic; commits (structs of ``COMMIT_FIELDS``).
-
-    Args:
-        last: as ``commit_findings.last_commits`` returns them.
-    """
-    columns = {
-        "commit_us": F.unix_micros("commit_at"),
-        "first_commit_us": F.unix_micros("first_commit_at"),
-        "committed_us": F.unix_micros("committed_at"),
-        "expires_us": F.unix_micros("expires_at"),
-    }
-    commit = F.struct(*[columns.get(name, F.col(name)).alias(name) for name in COMMIT_FIELDS])
-    return last.groupBy(*GROUP_KEY, "topic").agg(F.collect_list(commit).alias("commits"))
+def _needed(commit: Column) -> Column:
+    return F.struct(*[commit[name].alias(name) for name in _COMMIT_FIELDS])
 
 
 def read_signs(batches: Batches, moments: KnownMoments, retention_hours: int, limits: WorkerLimits) -> Batches:
@@ -173,7 +166,7 @@ def _rows(batches: Batches) -> Iterator[tuple[tuple[str, str], Any]]:
 
 
 def _commits_of(topics: Any) -> Iterator[list[LastCommit]]:
-    """Yield the commits of each row; none where the row has no topic.
+    """Yield the last commit of each partition in each row; none where the row has no topic.
 
     Args:
         topics: the Arrow array of the column ``last``.
@@ -183,7 +176,19 @@ def _commits_of(topics: Any) -> Iterator[list[LastCommit]]:
     columns = [column.to_pylist() for column in lists.flatten().flatten()]
     fields = zip(*columns, strict=True)
     for name, count in zip(names, counts, strict=True):
-        yield [LastCommit(name, *values) for values in islice(fields, count)]
+        yield list(_last_of(name, islice(fields, count)))
+
+
+def _last_of(topic: str, commits: Iterable[Any]) -> Iterator[LastCommit]:
+    """Yield the last commit of each partition; its first time and count are of the commits of all sources."""
+    first_us, total = None, 0
+    for partition, is_last, is_deleted, commit_us, first_commit_us, commit_count, *others in commits:
+        total += commit_count
+        if first_us is None or (first_commit_us is not None and first_commit_us < first_us):
+            first_us = first_commit_us
+        if is_last:
+            yield LastCommit(topic, partition, is_deleted, commit_us, first_us, total, *others)
+            first_us, total = None, 0
 
 
 def _signs_of_group(

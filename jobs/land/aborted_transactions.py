@@ -21,6 +21,7 @@ from jobs.context import RunContext
 from jobs.decoders.dump_log import COMMITTED
 from jobs.land.comparison import LogSurvey, log_offset, log_partition
 from jobs.land.deduplication import has_row, is_of_log
+from jobs.storage.last_commits import may_be_rewritten
 from jobs.storage.scratch import StagedKeys
 from jobs.storage.table_changes import TableChange, Tables
 from schemas.staging import TARGETS
@@ -128,6 +129,11 @@ class CommitCertainty:
     open_commits: StagedKeys | None = None
     changes: tuple[TableChange, ...] = ()
 
+    @property
+    def rewritten_count(self) -> int:
+        """Return the number of stored commits that the changes write again."""
+        return sum(change.append_count or 0 for change in self.changes)
+
     def mark(self, rows: DataFrame) -> DataFrame:
         """Return new rows of ``offset_snapshots`` with ``is_uncertain``.
 
@@ -183,7 +189,7 @@ def _open_commits(tables: Tables, read: DataFrame, partitions: list[str]) -> Dat
 
     ``stored`` of ``commit`` is the whole row.
     """
-    rows = tables.read(OFFSET_SNAPSHOTS.name).where(is_of_log() & F.coalesce("is_uncertain", F.lit(True)))
+    rows = tables.read(OFFSET_SNAPSHOTS.name).where(may_be_rewritten())
     rows = rows.where(F.concat_ws(" ", *PARTITION).isin(partitions))
     marked = F.when(F.col("source") == str(Source.DUMP_LOG), F.col("is_uncertain")).alias("recorded")
     whole = F.struct(*OFFSET_SNAPSHOTS.schema.names).alias("stored")

@@ -41,6 +41,7 @@ from jobs.land.same_cluster import check_names
 from jobs.land.seen_rebalances import seen_rebalances
 from jobs.land.source_priority import keep_best_source
 from jobs.storage.derived_results import forget_unnamed_topics
+from jobs.storage.last_commits import forget_last_commits
 from jobs.storage.table_changes import ChangedTables, TableChange, apply_changes, check_appended, check_balance
 from schemas.keys import GROUP_KEY
 from schemas.staging import TARGETS
@@ -175,12 +176,14 @@ class Decision:
         changes: in the order in which they were decided.
         tally: the outcomes of all records.
         snapshot_count: how many of the new snapshots are records of their own; None if it is known only from the written table.
+        rewritten_count: how many stored commits are written again, because they have become certain or uncertain.
         landed_until: up to where logs are read after the run, see ``runs.landed_until``.
     """
 
     changes: tuple[TableChange, ...]
     tally: Tally
     snapshot_count: int | None
+    rewritten_count: int
     landed_until: dict[str, int] | None
 
 
@@ -216,7 +219,7 @@ def decide(context: RunContext, tables: ChangedTables, decoded: DataFrame) -> De
     history = group_history(context, tables, _landed(context, tables, resolved, tally, displaced))
     read_until = {key: max(until, landed_until.get(key, until)) for key, until in survey.read_until.items()}
     until = None if noted is None and not read_until else landed_until | read_until
-    return Decision(tables.after(history.changes).changes, tally, history.landed_count, until)
+    return Decision(tables.after(history.changes).changes, tally, history.landed_count, certainty.rewritten_count, until)
 
 
 def _apply(context: RunContext, decision: Decision, events: LoggedEvents) -> None:
@@ -234,6 +237,8 @@ def _apply(context: RunContext, decision: Decision, events: LoggedEvents) -> Non
     check_balance("new snapshots", decision.tally.to_write["snapshot"], landed)
     if applied.deleted[SOLUTIONS.name]:
         forget_unnamed_topics(context.warehouse)
+    if applied.deleted[OFFSET_SNAPSHOTS.name] != decision.rewritten_count:
+        forget_last_commits(context.warehouse)
 
 
 def _decoded(context: RunContext) -> tuple[DataFrame, dict[str, int]]:

@@ -33,6 +33,7 @@ from pyspark.sql import functions as F
 from jobs.audit.run import self_contained_generations
 from jobs.context import RunContext, RunState
 from jobs.storage.derived_results import forget_unnamed_topics
+from jobs.storage.last_commits import forget_last_commits
 from jobs.storage.warehouse import Warehouse
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.tables import (
@@ -208,6 +209,8 @@ def drop_history(context: RunContext) -> tuple[RunState, dict[str, int]]:
         old = warehouse.read(OFFSET_SNAPSHOTS.name).where(F.col("observed_month") < F.lit(month))
         last = old.groupBy(*COMMIT_PLACE).agg(F.max("position").alias("last_position"))
         drop(OFFSET_SNAPSHOTS, last, COMMIT_PLACE, f"t.position < d.last_position AND {is_old}")
+        if dropped[OFFSET_SNAPSHOTS.name]:
+            forget_last_commits(warehouse)
     if _reaches_before(month, TOPIC_SNAPSHOTS, warehouse):
         looks = kept_looks(warehouse.read(TOPIC_SNAPSHOTS.name), warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), month)
         is_kept = f"t.topic = '{OFFSETS_TOPIC}' AND t.observed_at <=> d.offsets_look_at"

@@ -43,6 +43,7 @@ from jobs.report.ranking import (
     newest_of,
 )
 from jobs.report.rows import ReportRows, Row
+from jobs.storage.last_commits import newest_times, read_last_commits
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings
@@ -74,12 +75,16 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     """Return everything that the report shows: aggregates of the fleet, a row for each group, and details of the worst groups."""
     audits, findings = warehouse.read(GENERATION_AUDITS.name), warehouse.read(FINDINGS.name)
     counted = count_parts(audits, findings)
+    times = []
     if not warehouse.is_empty(OFFSET_SNAPSHOTS.name):
-        commits = count_commits(warehouse.read(OFFSET_SNAPSHOTS.name), warehouse.read(SUBSCRIPTION_SNAPSHOTS.name))
+        last = read_last_commits(warehouse)
+        commits = count_commits(last, warehouse.read(SUBSCRIPTION_SNAPSHOTS.name))
         counted = counted.unionByName(commits, allowMissingColumns=True)
-    looks = [name for name in (OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name) if not warehouse.is_empty(name)]
-    if looks:
-        counted = counted.unionByName(read_until(*map(warehouse.read, looks)), allowMissingColumns=True)
+        times.append(newest_times(last))
+    if not warehouse.is_empty(TOPIC_SNAPSHOTS.name):
+        times.append(warehouse.read(TOPIC_SNAPSHOTS.name))
+    if times:
+        counted = counted.unionByName(read_until(*times), allowMissingColumns=True)
     if not warehouse.is_empty(GROUP_RECORDS.name):
         counted = counted.unionByName(last_deletions(warehouse.read(GROUP_RECORDS.name)), allowMissingColumns=True)
     counts = counted.toArrow()

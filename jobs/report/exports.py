@@ -20,6 +20,7 @@ from jobs.report.prometheus import clock_lines, to_prometheus
 from jobs.report.rows import ReportRows
 from jobs.runtime.output_files import PROMETHEUS_FILE, export_names, write_output
 from jobs.storage.current_lag import current_lag, newest_assignments
+from jobs.storage.last_commits import read_last_commits
 from jobs.storage.table_shape import with_former_columns
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ExportFormat
@@ -28,7 +29,6 @@ from schemas.tables import (
     COMPUTED_TABLES,
     CURRENT_LAG,
     GENERATION_AUDITS,
-    OFFSET_SNAPSHOTS,
     TABLES,
     TOPIC_SNAPSHOTS,
     TableSpec,
@@ -80,9 +80,8 @@ def exported_columns(spec: TableSpec) -> list[str]:
 
 def read_current_lag(warehouse: Warehouse) -> DataFrame:
     """Return the lag of now of all groups: rows of schemas.tables.CURRENT_LAG."""
-    tables = (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS, ASSIGNMENTS, GENERATION_AUDITS)
-    commits, looks, assignments, audits = (warehouse.read(spec.name) for spec in tables)
-    return current_lag(commits, looks, newest_assignments(assignments, audits))
+    looks, assignments, audits = (warehouse.read(spec.name) for spec in (TOPIC_SNAPSHOTS, ASSIGNMENTS, GENERATION_AUDITS))
+    return current_lag(read_last_commits(warehouse), looks, newest_assignments(assignments, audits))
 
 
 def _rows(rows: DataFrame, spec: TableSpec, columns: list[str]) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from jobs.report.queries import collect
 from jobs.storage.current_lag import current_lag, group_lags, sum_of_lags
 from jobs.storage.hashed_keys import hashed
+from jobs.storage.last_commits import commits_to_add, read_last_commits
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.keys import GROUP_KEY
@@ -20,7 +21,7 @@ from schemas.tables import ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import Basis
 
 MOST_COMMITS = 1_000_000
-"""Stored commits up to which the list has the lag of every group; with more of them, only that of groups with details."""
+"""Commits to be added up for the list to have the lag of every group; with more of them, it has only that of groups with details."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,18 @@ def collect_lags(
         groups: rows with cluster_id, group_id, newest_position and last_at_ms.
         limit: rows of one group.
         newest_ms: see ``ReportRows``.
-        with_sums: also return the lag of every group, if no more than ``MOST_COMMITS`` are stored.
+        with_sums: also return the lag of every group, if no more than ``MOST_COMMITS`` have to be added up.
     """
     if warehouse.is_empty(OFFSET_SNAPSHOTS.name):
         return CollectedLags()
-    commits, looks, assignments = (warehouse.read(spec.name) for spec in (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS, ASSIGNMENTS))
+    last, looks, assignments = read_last_commits(warehouse), warehouse.read(TOPIC_SNAPSHOTS.name), warehouse.read(ASSIGNMENTS.name)
     parts = []
     if groups:
         newest = [{**row, "position": row["newest_position"]} for row in groups]
         held = assignments.where((F.col("basis") == str(Basis.OBSERVED)) & is_one_of(newest, *GROUP_KEY, "position"))
-        parts.append(largest_lags(current_lag(commits.where(is_one_of(groups, *GROUP_KEY)), looks, held), limit))
-    if with_sums and warehouse.count(OFFSET_SNAPSHOTS.name) <= MOST_COMMITS:
-        parts.append(group_lags(commits, looks))  # in the same query: both parts need the ends of all logs
+        parts.append(largest_lags(current_lag(last.where(is_one_of(groups, *GROUP_KEY)), looks, held), limit))
+    if with_sums and commits_to_add(warehouse) <= MOST_COMMITS:
+        parts.append(group_lags(last, looks))  # in the same query: both parts need the ends of all logs
     if not parts:
         return CollectedLags()
     rows = collect(reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts))

@@ -114,12 +114,12 @@ def _best_gain() -> Column:
     return F.coalesce("better_gain", F.when(F.col("verdict").isNotNull(), 0.0))
 
 
-def read_until(*tables: DataFrame) -> DataFrame:
-    """Return read_until_ms of each cluster in each table, the time of its newest row there.
+def read_until(*times: DataFrame) -> DataFrame:
+    """Return read_until_ms of each cluster in each frame, its newest time there.
 
-    Reads: tables with cluster_id and observed_at. The rows have no group, so they travel with the parts of ``count_parts``.
+    Reads: frames with cluster_id and observed_at. The rows have no group, so they travel with the parts of ``count_parts``.
     """
-    newest = [rows.groupBy("cluster_id").agg(F.max(_milliseconds()).alias("read_until_ms")) for rows in tables]
+    newest = [rows.groupBy("cluster_id").agg(F.max(_milliseconds()).alias("read_until_ms")) for rows in times]
     return reduce(DataFrame.union, newest)
 
 

@@ -9,32 +9,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.storage.hashed_keys import join_hashed
+from jobs.storage.last_commits import last_of_partitions
 from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY, TOPIC_KEY
 from schemas.tables import CURRENT_LAG
 from schemas.vocabulary import MOST_LAG, Basis
-
-
-def newest_commits(commits: DataFrame) -> DataFrame:
-    """Return the newest offset commit of each partition of a group, or its deletion.
-
-    Rows: (cluster_id, group_id, topic, partition); is_deleted, commit_at (time of the record), committed_offset and committed_at (null for
-    a deletion), commit_topic (hash of topic_id, null if the commit has none).
-
-    Reads: commits as schemas.tables.OFFSET_SNAPSHOTS.
-    """
-    # Each column by itself, and no text: for the largest struct, or for a text, Spark would sort all commits.
-    columns = {
-        "is_deleted": F.col("is_deleted"),
-        "commit_at": F.col("observed_at"),
-        "committed_offset": F.col("committed_offset"),
-        "committed_at": F.col("committed_at"),
-        "commit_topic": _topic_hash(),
-    }
-    return commits.groupBy(*PARTITION_KEY).agg(*[F.max_by(column, "position").alias(name) for name, column in columns.items()])
-
-
-def _topic_hash() -> Column:
-    return F.when(F.col("topic_id").isNotNull(), F.xxhash64("topic_id"))
 
 
 def newest_with_ends(looks: DataFrame) -> DataFrame:
@@ -44,6 +22,10 @@ def newest_with_ends(looks: DataFrame) -> DataFrame:
     """
     with_ends = looks.where(F.array_max(F.col("partitions")["end_offset"]).isNotNull())
     return with_ends.groupBy(*TOPIC_KEY).agg(F.max("observed_at").alias("observed_at"))
+
+
+def _topic_hash() -> Column:
+    return F.when(F.col("topic_id").isNotNull(), F.xxhash64("topic_id"))
 
 
 def newest_ends(looks: DataFrame) -> DataFrame:
@@ -85,26 +67,30 @@ def waiting_records(committed: Column, end: Column) -> Column:
     return F.when(committed.isNotNull() & end.isNotNull(), F.greatest(waiting, F.lit(0).cast("bigint")))
 
 
-def current_lag(commits: DataFrame, looks: DataFrame, held: DataFrame) -> DataFrame:
+def current_lag(last: DataFrame, looks: DataFrame, held: DataFrame) -> DataFrame:
     """Return the lag of each partition that a group has a commit of, or that a member has: rows of schemas.tables.CURRENT_LAG.
 
-    Reads: commits as schemas.tables.OFFSET_SNAPSHOTS, looks as schemas.tables.TOPIC_SNAPSHOTS.
+    Reads: looks as schemas.tables.TOPIC_SNAPSHOTS.
 
     Args:
+        last: as ``last_commits.last_commits_of`` returns them.
         held: as ``newest_assignments`` returns them, of the same groups as the commits.
     """
     entries = held.select(*GROUP_KEY, "member_id", F.inline("partitions"))
     owners = entries.select(*GROUP_KEY, "member_id", "topic", F.explode(F.array_distinct("partitions")).alias("partition"))
-    rows = join_hashed(_live_commits(commits), owners, PARTITION_KEY, "full")
+    rows = join_hashed(_live_commits(last), owners, PARTITION_KEY, "full")
     return _with_lag(rows, looks).select(*CURRENT_LAG.schema.names)
 
 
-def group_lags(commits: DataFrame, looks: DataFrame) -> DataFrame:
+def group_lags(last: DataFrame, looks: DataFrame) -> DataFrame:
     """Return the lag of all partitions together of each group that has a known one: (cluster_id, group_id), group_lag.
 
-    Reads: commits as schemas.tables.OFFSET_SNAPSHOTS, looks as schemas.tables.TOPIC_SNAPSHOTS.
+    Reads: looks as schemas.tables.TOPIC_SNAPSHOTS.
+
+    Args:
+        last: as ``last_commits.last_commits_of`` returns them.
     """
-    known = _with_lag(_live_commits(commits), looks).where("lag IS NOT NULL")
+    known = _with_lag(_live_commits(last), looks).where("lag IS NOT NULL")
     return known.groupBy(*GROUP_KEY).agg(sum_of_lags().alias("group_lag"))
 
 
@@ -113,8 +99,11 @@ def sum_of_lags() -> Column:
     return F.sum(F.col("lag").cast("decimal(38,0)"))
 
 
-def _live_commits(commits: DataFrame) -> DataFrame:
-    return newest_commits(commits).where("NOT is_deleted")
+def _live_commits(last: DataFrame) -> DataFrame:
+    """Return the partitions whose last commit is not deleted: ``PARTITION_KEY``, commit_topic, committed_offset, committed_at."""
+    live = last_of_partitions(last).where("NOT is_deleted")
+    committed_at = F.timestamp_micros("committed_us").alias("committed_at")
+    return live.select(*PARTITION_KEY, F.col("topic_hash").alias("commit_topic"), "committed_offset", committed_at)
 
 
 def _with_lag(commits: DataFrame, looks: DataFrame) -> DataFrame:

@@ -102,6 +102,18 @@ def row_count(files: Iterable[Path]) -> int:
     return sum(pq.read_metadata(path).num_rows for path in files)
 
 
+def newest_sequence(files: Iterable[Path]) -> int | None:
+    """Return the largest ``run_sequence`` in Parquet files, from their footers; None if they have no rows."""
+    newest = None
+    for path in files:
+        metadata = pq.read_metadata(path)
+        column = metadata.schema.to_arrow_schema().get_field_index("run_sequence")
+        for number in range(metadata.num_row_groups):
+            largest = metadata.row_group(number).column(column).statistics.max
+            newest = largest if newest is None else max(newest, largest)
+    return newest
+
+
 def checkpoint_before(log: Path, moment: float) -> int | None:
     """Return the newest version that has a checkpoint and was committed before a moment, None if there is none.
 

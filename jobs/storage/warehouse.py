@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 import shutil
 import uuid
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, DataFrameWriterV2, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.runtime.atomic_file import UNFINISHED
@@ -28,7 +29,7 @@ from jobs.runtime.jvm import SPARK_ERRORS
 from jobs.runtime.locations import OTHER_ENTRIES, address, is_path
 from jobs.storage.catalog_tables import make_table
 from jobs.storage.commit_guard import STOP_IT
-from jobs.storage.delta_log import files_of, row_count
+from jobs.storage.delta_log import files_of, newest_sequence, row_count
 from jobs.storage.hadoop_files import has_stored_files, remove_stored, stored_names
 from jobs.storage.scratch import MOST_KEYS_SENT, Scratch
 from jobs.storage.sql_literals import keys_condition
@@ -87,12 +88,29 @@ class Warehouse(Scratch):
 
     def count(self, name: str) -> int:
         """Return the number of rows that ``read`` returns; costs no Spark job in a local folder."""
+        files = self._files(name)
+        return self.read(name).count() if files is None else row_count(files)
+
+    def count_new(self, name: str, consumed: int) -> int:
+        """Return the number of rows in the files that ``read_new`` reads; costs no Spark job in a local folder."""
+        files = self._files(name, consumed)
+        return self.read_new(name, consumed).count() if files is None else row_count(files)
+
+    def newest_sequence(self, name: str) -> int | None:
+        """Return the largest ``run_sequence`` of the rows that ``read`` returns, None if there are none; costs no job in a local folder."""
+        files = self._files(name)
+        if files is not None:
+            return newest_sequence(files)
+        (row,) = self.read(name).agg(F.max("run_sequence").alias("newest")).collect()
+        newest: int | None = row["newest"]
+        return newest
+
+    def _files(self, name: str, newer_than: int | None = None) -> list[Path] | None:
+        """Return the files of the rows that ``read`` returns; None if they are not known without Spark."""
+        if self.folder is None:
+            return None
         version = self._published.get(name)
-        if self.folder is not None:
-            files = files_of(self.folder / name / "_delta_log", self.version(name) if version is None else version)
-            if files is not None:
-                return row_count(files)
-        return self.read(name).count()
+        return files_of(self.folder / name / "_delta_log", self.version(name) if version is None else version, newer_than)
 
     def stored_columns(self, name: str) -> set[str]:
         """Return the columns that a table has; an older release may have made it with fewer than ``read`` returns."""
@@ -233,11 +251,23 @@ class Warehouse(Scratch):
                     "tables from a copy, or rebuild the warehouse from its captures"
                 )
         self._optional = set(optional)
-        for spec in (ALL_TABLES[name] for name in self.table_names):
-            if self.folder is None or not self.local_versions(self.folder / spec.name):
-                with self.committing():
-                    self._clear_begun(spec.name)
-                    make_table(self.spark, self.identifier(spec.name), create_statement(spec, self.identifier(spec.name)))
+        for name in self.table_names:
+            self._make(name)
+
+    def ensure(self, name: str) -> None:
+        """Make an optional table in the middle of a run, without rows, if no published run has made it."""
+        if name in self.table_names:
+            return
+        self._optional.add(name)
+        self._make(name)
+        self._restore(name, self.version(name), 0)  # a dead run may have written to it
+        self._expected_versions[name] = self.version(name)
+
+    def _make(self, name: str) -> None:
+        if self.folder is None or not self.local_versions(self.folder / name):
+            with self.committing():
+                self._clear_begun(name)
+                make_table(self.spark, self.identifier(name), create_statement(ALL_TABLES[name], self.identifier(name)))
 
     def _clear_begun(self, name: str) -> None:
         """Remove the rest of a run that died before a table's first commit: Delta would take it for a table, and make none."""
@@ -271,10 +301,7 @@ class Warehouse(Scratch):
         versions = self.versions()
         for name, version in versions.items():
             expected = left.get(name, 0)
-            if version > expected:
-                logger.warning("%s: version %d was never published, restoring version %d", name, version, expected)
-                restore = f"RESTORE TABLE {self.identifier(name)} TO VERSION AS OF {expected}"
-                self.commit(name, partial(self.spark.sql, restore))
+            if self._restore(name, version, expected):
                 versions[name] += 1  # not read again: a later commit of an interrupted run must not become part of this one
             elif version < expected:
                 raise WarehouseDamagedError(
@@ -284,6 +311,14 @@ class Warehouse(Scratch):
         self._expected_versions = {**versions, RUNS.name: self.version(RUNS.name)}
         return versions
 
+    def _restore(self, name: str, version: int, expected: int) -> bool:
+        """Restore a table to the version that is published, if it has a later one; return whether it had."""
+        if version <= expected:
+            return False
+        logger.warning("%s: version %d was never published, restoring version %d", name, version, expected)
+        self.commit(name, partial(self.spark.sql, f"RESTORE TABLE {self.identifier(name)} TO VERSION AS OF {expected}"))
+        return True
+
     # -- writing
 
     def append(self, name: str, rows: DataFrame) -> int:
@@ -292,7 +327,20 @@ class Warehouse(Scratch):
         Raises:
             SchemaMismatchError: the frame's columns are not the table's.
         """
-        return self._append(name, aligned(rows, ALL_TABLES[name]).writeTo(self.identifier(name)))
+        return self._write(name, aligned(rows, ALL_TABLES[name]).writeTo(self.identifier(name)).append)
+
+    def overwrite(self, name: str, rows: DataFrame) -> int:
+        """Replace all rows of a table and return how many it has now.
+
+        Args:
+            rows: they may be computed from those of the table.
+        """
+        writer = aligned(rows, ALL_TABLES[name]).writeTo(self.identifier(name))
+        return self._write(name, partial(writer.overwrite, F.lit(True)))
+
+    def clear(self, name: str) -> None:
+        """Delete all rows of a table."""
+        self.commit(name, partial(self.spark.sql, f"DELETE FROM {self.identifier(name)}"))
 
     def close(self, row: DataFrame) -> None:
         """Append the run's row to ``runs``, unless another run has appended one with the same sequence number or a later one.
@@ -304,13 +352,13 @@ class Warehouse(Scratch):
             ForeignCommitError: another run has done so.
         """
         fence = {"txnAppId": TRANSACTIONS, "txnVersion": str(self.run_sequence)}
-        if self._append(RUNS.name, aligned(row, RUNS).writeTo(self.identifier(RUNS.name)).options(**fence)) != 1:
+        if self._write(RUNS.name, aligned(row, RUNS).writeTo(self.identifier(RUNS.name)).options(**fence).append) != 1:
             raise ForeignCommitError(
                 f"{RUNS.name}: a run with the number {self.run_sequence} has already ended, by {self.newest_writer(RUNS.name)}; {STOP_IT}"
             )
 
-    def _append(self, name: str, writer: DataFrameWriterV2) -> int:
-        info = self.commit(name, writer.append)
+    def _write(self, name: str, write: Callable[[], object]) -> int:
+        info = self.commit(name, write)
         written = int(info["operationMetrics"].get("numOutputRows", 0)) if info is not None else 0
         self.rows_written[name] = self.rows_written.get(name, 0) + written
         return written

@@ -31,6 +31,9 @@ from schemas.tables.landed import (
     GROUP_RECORDS as GROUP_RECORDS,
 )
 from schemas.tables.landed import (
+    LAST_COMMITS as LAST_COMMITS,
+)
+from schemas.tables.landed import (
     OFFSET_SNAPSHOTS as OFFSET_SNAPSHOTS,
 )
 from schemas.tables.landed import (
@@ -72,7 +75,7 @@ TABLES: dict[str, TableSpec] = {
 REHEARSED_TABLES: dict[str, TableSpec] = {spec.name: spec for spec in (SCENARIOS, SCENARIO_AUDITS, SCENARIO_ASSIGNMENTS)}
 """The tables that ``what-if --save`` writes."""
 
-OPTIONAL_TABLES: dict[str, TableSpec] = {GROUP_EVENTS.name: GROUP_EVENTS, **REHEARSED_TABLES}
+OPTIONAL_TABLES: dict[str, TableSpec] = {LAST_COMMITS.name: LAST_COMMITS, GROUP_EVENTS.name: GROUP_EVENTS, **REHEARSED_TABLES}
 """Tables that exist from the first run that writes them. The newest row of ``runs`` names those of a warehouse."""
 
 ALL_TABLES = {**OPTIONAL_TABLES, **TABLES}

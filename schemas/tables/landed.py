@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, StructType
 
 from schemas.tables.columns import (
     BATCHED_EPOCH_COUNT,
@@ -35,6 +35,7 @@ from schemas.tables.columns import (
     TOPIC,
     TableSpec,
     column,
+    plain,
 )
 
 GROUP_RECORDS = TableSpec(
@@ -173,6 +174,54 @@ OFFSET_SNAPSHOTS = TableSpec(
         ]
     ),
     MONTHLY,
+)
+
+COMMIT_ENTRIES = ArrayType(
+    plain(
+        partition=INT,
+        position=BIGINT,
+        source=STRING,
+        offsets_partition=INT,
+        open_position=BIGINT,
+        is_deleted=BOOLEAN,
+        observed_us=BIGINT,
+        committed_offset=BIGINT,
+        committed_us=BIGINT,
+        expires_us=BIGINT,
+        topic_hash=BIGINT,
+        first_us=BIGINT,
+        first_commit_us=BIGINT,
+        newest_us=BIGINT,
+        newest_commit_us=BIGINT,
+        record_count=BIGINT,
+        commit_count=BIGINT,
+        is_last=BOOLEAN,
+    )
+)
+
+LAST_COMMITS = TableSpec(
+    "last_commits",
+    "Internal: what the commits of each partition of a group add up to, with the last of them; a thousand partitions of a topic in a row. "
+    "Derived from `offset_snapshots`: readers add the commits of runs after `run_sequence`.",
+    ("cluster_id", "group_id", "topic", "block"),
+    StructType(
+        [
+            CLUSTER,
+            GROUP,
+            TOPIC,
+            column("block", INT, "partition number divided by 1000, rounded down"),
+            SEQUENCE,
+            column(
+                "commits",
+                COMMIT_ENTRIES,
+                "by partition and position; one entry for all commits of a partition and source, and one for each commit that may be "
+                "written again (open_position). Each has the last commit (is_last: of the whole partition), and of its records the first "
+                "and newest time and the number, with deletions (record_count) and without (commit_count). Times are in microseconds; "
+                "topic_hash is a hash of the topic's id",
+            ),
+        ]
+    ),
+    created_by="run that audits 50,000 stored commits or more",
 )
 
 QUARANTINE = TableSpec(

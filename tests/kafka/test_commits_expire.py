@@ -12,11 +12,12 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from pyspark.sql import SparkSession
 from pyspark.sql.types import TimestampType
 
+from jobs.audit.commit_expiry import HOUR_MS
 from jobs.audit.commit_facts import FactOrder
 from jobs.audit.commit_findings import commit_facts, newest_generations
-from jobs.audit.last_commits import HOUR_MS
 from jobs.decoders.consumer_offsets import decode_record
 from jobs.storage.current_lag import newest_positions
+from jobs.storage.last_commits import last_commits_of
 from jobs.storage.scratch import StagedKeys
 from jobs.workers.guard import WorkerLimits
 from schemas.keys import GENERATION_KEY
@@ -197,7 +198,9 @@ def predictions(spark: SparkSession, happened: Happened) -> dict[Topic, int]:
     records = frame(spark, GROUP_RECORDS.schema, happened.rows(GROUP_RECORDS, "group_record"))
     given, looks = (frame(spark, spec.schema, []) for spec in (ASSIGNMENTS, TOPIC_SNAPSHOTS))
     keys, limits = StagedKeys(generations, generations.count()), WorkerLimits(memory_mb=4_096, idle_timeout_s=60)
-    facts = commit_facts(keys, given, commits, commits.count(), looks, {}, records, unstaged, limits, retention_hours=1).collect()
+    facts = commit_facts(
+        keys, given, commits, commits.count(), last_commits_of(commits), looks, {}, records, unstaged, limits, retention_hours=1
+    ).collect()
     deleted = {row["group_id"] for row in facts if row["row_order"] == FactOrder.DELETION}
     expiring = {
         row["group_id"]: row["sign"]["expiring_if_deleted" if row["group_id"] in deleted else "expiring"]

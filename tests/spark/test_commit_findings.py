@@ -18,6 +18,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from jobs.audit.commit_facts import find_in_commits
 from jobs.audit.commit_findings import commit_facts, newest_generations
 from jobs.storage.current_lag import newest_positions
+from jobs.storage.last_commits import last_commits_of
 from jobs.storage.scratch import StagedKeys
 from jobs.workers.guard import WorkerLimits
 from schemas.config import DEFAULT_RETENTION_HOURS
@@ -63,7 +64,7 @@ def all_commits(spark: SparkSession, commits: list[Row]) -> DataFrame:
     """Return commits, those with ``copies`` so many times: made by Spark, to which this many rows would be long in coming from here."""
     counted = frame(spark, StructType([*OFFSET_SNAPSHOTS.schema, StructField("copies", IntegerType())]), commits)
     copies = F.explode(F.sequence(F.lit(1), F.coalesce("copies", F.lit(1))))
-    return counted.withColumn("copies", copies).drop("copies")
+    return counted.withColumns({"copies": copies, "observed_month": F.trunc("observed_at", "month")}).drop("copies")
 
 
 def groups(*names: str) -> list[Row]:
@@ -324,6 +325,7 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
         frame(spark, ASSIGNMENTS.schema, given),
         commits,
         commits.count(),
+        last_commits_of(commits),
         looks(spark, *of_all(2)),
         times_of(of_all(2)),
         frame(spark, GROUP_RECORDS.schema, [{**row, "cluster_id": name} for name, records in RECORDS.items() for row in records]),

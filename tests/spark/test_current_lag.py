@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from jobs.report.lag_rows import largest_lags
 from jobs.storage.current_lag import current_lag, group_lags, newest_assignments
+from jobs.storage.last_commits import last_commits_of
 from schemas.tables import ASSIGNMENTS, CURRENT_LAG, GENERATION_AUDITS, OFFSET_SNAPSHOTS
 from schemas.vocabulary import MOST_LAG
 from tests.builders.frames import entries, frame, look_row, looks, moment
@@ -30,7 +31,7 @@ def lags_of(spark: SparkSession, commits: list[Row], of_topics: list[Row], held:
     rows = [{"cluster_id": "c", "group_id": "g", "basis": "observed", **row} for row in held]
     generations = [{"cluster_id": "c", "group_id": "g", "basis": "observed", **row} for row in audits]
     assignments = newest_assignments(frame(spark, ASSIGNMENTS.schema, rows), frame(spark, GENERATION_AUDITS.schema, generations))
-    found = current_lag(frame(spark, OFFSET_SNAPSHOTS.schema, commits), looks(spark, *of_topics), assignments)
+    found = current_lag(last_commits_of(frame(spark, OFFSET_SNAPSHOTS.schema, commits)), looks(spark, *of_topics), assignments)
     assert found.columns == CURRENT_LAG.schema.names
     in_ms = {name: F.unix_millis(name) for name in ("committed_at", "looked_at")}
     return {tuple(row)[2:] for row in found.withColumns(in_ms).collect()}
@@ -68,7 +69,7 @@ def test_lag_of_a_group_is_the_sum_of_its_known_ones(spark: SparkSession) -> Non
     """Deleted commits and ends that are not known do not count; a group without a known lag has none."""
     commits = [commit(0, 10, 40), commit(1, 11, 50), commit(0, 12, 7, topic="unseen"), *(commit(2, 10, 1), commit(2, 11, None))]
     commits += [commit(0, 10, MOST_LAG - 1, group_id="far"), commit(0, 10, 7, topic="unseen", group_id="none")]
-    found = group_lags(frame(spark, OFFSET_SNAPSHOTS.schema, commits), looks(spark, look(30, 90, 60, 99))).collect()
+    found = group_lags(last_commits_of(frame(spark, OFFSET_SNAPSHOTS.schema, commits)), looks(spark, look(30, 90, 60, 99))).collect()
     assert sorted((row["group_id"], int(row["group_lag"])) for row in found) == [("far", 0), ("g", 50 + 10)]
 
 

@@ -40,6 +40,7 @@ from jobs.report.queries import (
 from jobs.report.ranking import merge_parts
 from jobs.report.rows import ReportRows
 from jobs.show.ordered import order_groups
+from jobs.storage.last_commits import last_commits_of, newest_times
 from jobs.storage.sql_literals import is_one_of
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings
@@ -203,7 +204,7 @@ def test_groups_that_only_commit_are_those_without_snapshots_whose_commits_are_l
         {**made, "group_id": "orders", "cluster_id": "other"},
     )
     snapshots = frame(spark, SUBSCRIPTION_SNAPSHOTS, {"group_id": "orders"})
-    found = {(row["cluster_id"], row["group_id"]): row for row in collected(count_commits(commits, snapshots))}
+    found = {(row["cluster_id"], row["group_id"]): row for row in collected(count_commits(last_commits_of(commits), snapshots))}
     assert found.keys() == {("prod", "tool"), ("other", "orders")}
     tool = found["prod", "tool"]
     assert (tool["commit_count"], tool["newest_position"], tool["last_at_ms"]) == (2, 8, AT_MS)
@@ -367,7 +368,7 @@ def test_members_are_described_by_whatever_snapshot_knows_them(spark: SparkSessi
 def test_data_is_read_until_the_newest_commit_or_metadata_snapshot_of_each_cluster(spark: SparkSession) -> None:
     later = AT + timedelta(minutes=3)
     commits = frame(spark, OFFSET_SNAPSHOTS, {}, {"observed_at": later}, {"cluster_id": "other"})
-    found = collected(read_until(commits, frame(spark, TOPIC_SNAPSHOTS, {})))
+    found = collected(read_until(newest_times(last_commits_of(commits)), frame(spark, TOPIC_SNAPSHOTS, {})))
     of_cluster = {"other": {AT_MS}, commits.head()["cluster_id"]: {AT_MS, AT_MS + 180_000}}
     assert {(row["cluster_id"], row["read_until_ms"]) for row in found} == {
         (name, at) for name, times in of_cluster.items() for at in times

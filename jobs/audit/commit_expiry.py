@@ -25,10 +25,6 @@ class LastCommit(NamedTuple):
     expires_us: int | None
 
 
-COMMIT_FIELDS = LastCommit._fields[1:]
-"""The fields of a commit within its topic."""
-
-
 @dataclass
 class _Expiring:
     """The commits of a topic that expire soon."""
