@@ -21,7 +21,7 @@ from schemas.vocabulary import LOG_SOURCES
 
 PARTITIONS_TOGETHER = 1_000
 """Most partitions of a topic in one row. A topic may have a million."""
-MANY_COMMITS = 50_000
+MANY_COMMITS = 100_000
 """Stored commits from which on there is a table. Fewer are added up faster than a table is made."""
 ROWS_A_COMMIT = 20
 """At most so many rows are written again for each commit that has come since. Larger tables wait until more have come."""

@@ -221,7 +221,7 @@ LAST_COMMITS = TableSpec(
             ),
         ]
     ),
-    created_by="run that audits 50,000 stored commits or more",
+    created_by="run that audits 100,000 stored commits or more",
 )
 
 QUARANTINE = TableSpec(
