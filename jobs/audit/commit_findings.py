@@ -154,7 +154,7 @@ def known_moments(
 
     Args:
         generations: as ``newest_generations`` returns them.
-        last: as ``last_commits.read_last_commits`` returns them.
+        last: as ``read_last_commits`` returns them.
         looks: rows of ``topic_snapshots``.
         looks_ms: see ``KnownMoments``.
         landed_until: see ``runs.landed_until``.
@@ -214,7 +214,7 @@ def commit_facts(
         generations: as ``newest_generations`` returns them.
         commits: rows of ``offset_snapshots``; those of the last hour are read.
         commit_count: the number of commits.
-        last: as ``last_commits.read_last_commits`` returns them.
+        last: as ``read_last_commits`` returns them.
         looks_ms: see ``KnownMoments``.
         records: rows of ``group_records``; they are read only if there may be a finding that needs them.
         stage: keeps rows that are needed more than once.

@@ -108,7 +108,7 @@ def sign_rows(generations: DataFrame, assignments: DataFrame, last: DataFrame) -
     Args:
         generations: as ``commit_findings.newest_generations`` returns them.
         assignments: observed ones of these generations.
-        last: as ``last_commits.read_last_commits`` returns them.
+        last: as ``read_last_commits`` returns them.
     """
     of_generation = {
         "log": log_of(F.col("offsets_partition")),

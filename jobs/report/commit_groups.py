@@ -19,7 +19,7 @@ def count_commits(last: DataFrame, snapshots: DataFrame) -> DataFrame:
     Reads: snapshots as schemas.tables.SUBSCRIPTION_SNAPSHOTS.
 
     Args:
-        last: as ``last_commits.last_commits_of`` returns them.
+        last: as ``last_commits_of`` returns them.
     """
     names, known = (rows.select(*GROUP_KEY).distinct() for rows in (last, snapshots))
     without_snapshots = names.join(known, list(GROUP_KEY), "left_anti")  # few: only their partitions are counted

@@ -73,7 +73,7 @@ def current_lag(last: DataFrame, looks: DataFrame, held: DataFrame) -> DataFrame
     Reads: looks as schemas.tables.TOPIC_SNAPSHOTS.
 
     Args:
-        last: as ``last_commits.last_commits_of`` returns them.
+        last: as ``last_commits_of`` returns them.
         held: as ``newest_assignments`` returns them, of the same groups as the commits.
     """
     entries = held.select(*GROUP_KEY, "member_id", F.inline("partitions"))
@@ -88,7 +88,7 @@ def group_lags(last: DataFrame, looks: DataFrame) -> DataFrame:
     Reads: looks as schemas.tables.TOPIC_SNAPSHOTS.
 
     Args:
-        last: as ``last_commits.last_commits_of`` returns them.
+        last: as ``last_commits_of`` returns them.
     """
     known = _with_lag(_live_commits(last), looks).where("lag IS NOT NULL")
     return known.groupBy(*GROUP_KEY).agg(sum_of_lags().alias("group_lag"))

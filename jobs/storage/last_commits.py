@@ -16,7 +16,7 @@ from jobs.storage.scratch import MOST_KEYS_SENT
 from jobs.storage.warehouse import Warehouse
 from schemas.keys import GROUP_KEY, PARTITION_KEY
 from schemas.tables import LAST_COMMITS, OFFSET_SNAPSHOTS
-from schemas.tables.landed import COMMIT_ENTRIES
+from schemas.tables.landed import COMMIT_ENTRY
 from schemas.vocabulary import LOG_SOURCES
 
 PARTITIONS_TOGETHER = 1_000
@@ -30,7 +30,7 @@ _ROW_KEY = (*GROUP_KEY, "topic", "block")
 _ENTRY_KEY = (*PARTITION_KEY, "block", "source", "offsets_partition", "open_position")
 _OF_LAST = ("is_deleted", "observed_us", "committed_offset", "committed_us", "expires_us", "topic_hash")
 _SMALLEST, _LARGEST, _SUMMED = ("first_us", "first_commit_us"), ("newest_us", "newest_commit_us"), ("record_count", "commit_count")
-_IN_ENTRY = [name for name in COMMIT_ENTRIES.elementType.names if name != "is_last"]  # type: ignore[attr-defined]
+_IN_ENTRY = [name for name in COMMIT_ENTRY.names if name != "is_last"]
 
 
 def may_be_rewritten() -> Column:

@@ -176,27 +176,25 @@ OFFSET_SNAPSHOTS = TableSpec(
     MONTHLY,
 )
 
-COMMIT_ENTRIES = ArrayType(
-    plain(
-        partition=INT,
-        position=BIGINT,
-        source=STRING,
-        offsets_partition=INT,
-        open_position=BIGINT,
-        is_deleted=BOOLEAN,
-        observed_us=BIGINT,
-        committed_offset=BIGINT,
-        committed_us=BIGINT,
-        expires_us=BIGINT,
-        topic_hash=BIGINT,
-        first_us=BIGINT,
-        first_commit_us=BIGINT,
-        newest_us=BIGINT,
-        newest_commit_us=BIGINT,
-        record_count=BIGINT,
-        commit_count=BIGINT,
-        is_last=BOOLEAN,
-    )
+COMMIT_ENTRY = plain(
+    partition=INT,
+    position=BIGINT,
+    source=STRING,
+    offsets_partition=INT,
+    open_position=BIGINT,
+    is_deleted=BOOLEAN,
+    observed_us=BIGINT,
+    committed_offset=BIGINT,
+    committed_us=BIGINT,
+    expires_us=BIGINT,
+    topic_hash=BIGINT,
+    first_us=BIGINT,
+    first_commit_us=BIGINT,
+    newest_us=BIGINT,
+    newest_commit_us=BIGINT,
+    record_count=BIGINT,
+    commit_count=BIGINT,
+    is_last=BOOLEAN,
 )
 
 LAST_COMMITS = TableSpec(
@@ -213,7 +211,7 @@ LAST_COMMITS = TableSpec(
             SEQUENCE,
             column(
                 "commits",
-                COMMIT_ENTRIES,
+                ArrayType(COMMIT_ENTRY),
                 "by partition and position; one entry for all commits of a partition and source, and one for each commit that may be "
                 "written again (open_position). Each has the last commit (is_last: of the whole partition), and of its records the first "
                 "and newest time and the number, with deletions (record_count) and without (commit_count). Times are in microseconds; "
