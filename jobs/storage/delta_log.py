@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -18,6 +19,8 @@ from jobs.runtime.errors import WarehouseDamagedError
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _FILE_OF_VERSIONS = re.compile(r"\.?(\d{20})\.(?:(\d{20})\.)?.+")
 """A commit, checksum or checkpoint of one version, or the commits from one to another in one file; with a dot before it, its checksums."""
+_NOT_READ = (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException)
+"""What a log with a missing or damaged file raises."""
 
 
 def local_properties(log: Path, version: int) -> dict[str, str]:
@@ -39,27 +42,49 @@ def local_properties(log: Path, version: int) -> dict[str, str]:
 
 
 def files_of(log: Path, version: int, newer_than: int | None = None) -> list[Path] | None:
-    """Return the files with the rows of a table at a version, in any order.
-
-    Reads the newest checkpoint up to the version, and the commits after it. None if that is not enough: a file of the log is missing or
-    damaged, a checkpoint has several parts, or the table has a feature that only Delta can read, such as deletion vectors.
+    """Return the files with the rows of a table at a version, in any order; None if they are not known without Delta.
 
     Args:
         newer_than: leave out files that by their statistics have no row with a larger ``run_sequence``; None for all files.
     """
     try:
-        base = max(
-            (int(match[1]) for name in os.listdir(log) if (match := _CHECKPOINT.fullmatch(name)) and int(match[1]) <= version), default=-1
-        )
-        actions = _checkpoint_actions(log / f"{base:020}.checkpoint.parquet") if base >= 0 else []
-        for number in range(base + 1, version + 1):
-            committed = [json.loads(line) for line in (log / f"{number:020}.json").read_text(encoding="utf-8").splitlines() if line]
-            if not committed:
-                return None
-            actions += committed
-        return _live_files(log.parent, actions, newer_than)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException):
+        live = _live_files(log, version)
+        if live is None:
+            return None
+        return [log.parent / unquote(path) for path, stats in live.items() if newer_than is None or _newest_run(stats) > newer_than]
+    except _NOT_READ:
         return None
+
+
+def newest_sequence(log: Path, version: int) -> int | None:
+    """Return the largest ``run_sequence`` of a table at a version, 0 if it has no rows; None if it is not known without Delta."""
+    try:
+        live = _live_files(log, version)
+        newest = inf if live is None else max(map(_newest_run, live.values()), default=0)
+        return None if newest == inf else int(newest)
+    except _NOT_READ:
+        return None
+
+
+def _live_files(log: Path, version: int) -> dict[str, str | None] | None:
+    """Return the files of a table at a version, as the log names them, with their statistics.
+
+    Reads the newest checkpoint up to the version, and the commits after it. None if that is not enough: a commit is empty, a checkpoint has
+    several parts, or the table has a feature that only Delta can read, such as deletion vectors.
+
+    Raises:
+        One of ``_NOT_READ``: a file of the log is missing or damaged.
+    """
+    base = max(
+        (int(match[1]) for name in os.listdir(log) if (match := _CHECKPOINT.fullmatch(name)) and int(match[1]) <= version), default=-1
+    )
+    actions = _checkpoint_actions(log / f"{base:020}.checkpoint.parquet") if base >= 0 else []
+    for number in range(base + 1, version + 1):
+        committed = [json.loads(line) for line in (log / f"{number:020}.json").read_text(encoding="utf-8").splitlines() if line]
+        if not committed:
+            return None
+        actions += committed
+    return _files_after(actions)
 
 
 def _checkpoint_actions(path: Path) -> list[dict[str, Any]]:
@@ -69,8 +94,11 @@ def _checkpoint_actions(path: Path) -> list[dict[str, Any]]:
     return [{kind: content for kind, content in row.items() if content is not None} for row in rows]
 
 
-def _live_files(table: Path, actions: list[dict[str, Any]], newer_than: int | None) -> list[Path] | None:
-    """Return the files after all actions; None if an action does anything but add or remove whole files of the table."""
+def _files_after(actions: list[dict[str, Any]]) -> dict[str, str | None] | None:
+    """Return the files after all actions, with their statistics.
+
+    None if an action does anything but add or remove whole files of the table.
+    """
     paths: dict[str, str | None] = {}
     reader_version = None
     for action in actions:
@@ -86,32 +114,18 @@ def _live_files(table: Path, actions: list[dict[str, Any]], newer_than: int | No
             reader_version = action["protocol"]["minReaderVersion"]
         elif "sidecar" in action:
             return None
-    if reader_version != 1:
-        return None
-    return [table / unquote(path) for path, stats in paths.items() if newer_than is None or _newest_run(stats) > newer_than]
+    return paths if reader_version == 1 else None
 
 
 def _newest_run(stats: str | None) -> float:
     """Return the largest ``run_sequence`` of a file; infinite if its statistics do not have it."""
     found = json.loads(stats or "{}").get("maxValues", {}).get("run_sequence")
-    return float("inf") if found is None else found
+    return inf if found is None else found
 
 
 def row_count(files: Iterable[Path]) -> int:
     """Return the number of rows in Parquet files, from their footers."""
     return sum(pq.read_metadata(path).num_rows for path in files)
-
-
-def newest_sequence(files: Iterable[Path]) -> int | None:
-    """Return the largest ``run_sequence`` in Parquet files, from their footers; None if they have no rows."""
-    newest = None
-    for path in files:
-        metadata = pq.read_metadata(path)
-        column = metadata.schema.to_arrow_schema().get_field_index("run_sequence")
-        for number in range(metadata.num_row_groups):
-            largest = metadata.row_group(number).column(column).statistics.max
-            newest = largest if newest is None else max(newest, largest)
-    return newest
 
 
 def checkpoint_before(log: Path, moment: float) -> int | None:

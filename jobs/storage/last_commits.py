@@ -87,7 +87,7 @@ def newest_times(rows: DataFrame) -> DataFrame:
 def read_last_commits(warehouse: Warehouse) -> DataFrame:
     """Return the last commit of each partition by all commits that are stored: rows of ``last_commits_of``."""
     until = _covered_until(warehouse)
-    if until is None:
+    if not until:
         return last_commits_of(warehouse.read(OFFSET_SNAPSHOTS.name))
     stored = warehouse.read(LAST_COMMITS.name).drop("run_sequence")
     count = warehouse.count_new(OFFSET_SNAPSHOTS.name, until)
@@ -100,12 +100,11 @@ def write_last_commits(warehouse: Warehouse) -> None:
     """Write the table if there are many commits, and again if enough have come since for its number of rows."""
     if warehouse.is_empty(OFFSET_SNAPSHOTS.name):
         return
-    until = _covered_until(warehouse)
-    if until is None:
-        is_due = warehouse.count(OFFSET_SNAPSHOTS.name) >= MANY_COMMITS
-    else:
-        later = warehouse.count_new(OFFSET_SNAPSHOTS.name, until)
+    later = commits_to_add(warehouse)
+    if _covered_until(warehouse):
         is_due = later > 0 and later * ROWS_A_COMMIT >= warehouse.count(LAST_COMMITS.name)
+    else:
+        is_due = later >= MANY_COMMITS
     if is_due:
         rows = read_last_commits(warehouse).withColumn("run_sequence", F.lit(warehouse.run_sequence).cast("bigint"))
         warehouse.ensure(LAST_COMMITS.name)
@@ -114,19 +113,18 @@ def write_last_commits(warehouse: Warehouse) -> None:
 
 def forget_last_commits(warehouse: Warehouse) -> None:
     """Empty the table: stored commits were deleted that are in its sums."""
-    if _covered_until(warehouse) is not None:
+    if _covered_until(warehouse):
         warehouse.clear(LAST_COMMITS.name)
 
 
 def commits_to_add(warehouse: Warehouse) -> int:
     """Return how many stored commits ``read_last_commits`` adds up."""
-    until = _covered_until(warehouse)
-    return warehouse.count(OFFSET_SNAPSHOTS.name) if until is None else warehouse.count_new(OFFSET_SNAPSHOTS.name, until)
+    return warehouse.count_new(OFFSET_SNAPSHOTS.name, _covered_until(warehouse))
 
 
-def _covered_until(warehouse: Warehouse) -> int | None:
-    """Return the ``run_sequence`` up to which the table has all commits; None if there is no table, or it is empty."""
-    return None if warehouse.is_empty(LAST_COMMITS.name) else warehouse.newest_sequence(LAST_COMMITS.name)
+def _covered_until(warehouse: Warehouse) -> int:
+    """Return the ``run_sequence`` up to which the table has all commits; 0 if there is no table, or it is empty."""
+    return 0 if warehouse.is_empty(LAST_COMMITS.name) else warehouse.newest_sequence(LAST_COMMITS.name)
 
 
 def _entries_of(commits: DataFrame) -> DataFrame:

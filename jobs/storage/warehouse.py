@@ -1,4 +1,4 @@
-"""All reads and writes of Delta tables: create, append, replace, publish, recover.
+"""All writes of Delta tables: create, append, replace, publish, recover.
 
 A run works on the newest versions under the lock and ends with one row in ``runs`` that names the version of every table. Readers use
 the newest published row, so they see a run completely or not at all. Before the next run starts, RESTORE undoes the changes of a dead one.
@@ -12,10 +12,9 @@ import shutil
 import uuid
 from collections.abc import Callable, Collection
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.runtime.atomic_file import UNFINISHED
@@ -26,16 +25,15 @@ from jobs.runtime.errors import (
     explain,
 )
 from jobs.runtime.jvm import SPARK_ERRORS
-from jobs.runtime.locations import OTHER_ENTRIES, address, is_path
+from jobs.runtime.locations import OTHER_ENTRIES, is_path
 from jobs.storage.catalog_tables import make_table
 from jobs.storage.commit_guard import STOP_IT
-from jobs.storage.delta_log import files_of, newest_sequence, row_count
 from jobs.storage.hadoop_files import has_stored_files, remove_stored, stored_names
-from jobs.storage.scratch import MOST_KEYS_SENT, Scratch
+from jobs.storage.scratch import MOST_KEYS_SENT
 from jobs.storage.sql_literals import keys_condition
-from jobs.storage.table_shape import aligned, create_statement, current_columns
+from jobs.storage.table_reader import TableReader
+from jobs.storage.table_shape import aligned, create_statement
 from schemas.tables import ALL_TABLES, IDENTITY_PROPERTY, OPTIONAL_TABLES, RUNS, TABLES
-from schemas.vocabulary import RunStatus
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +44,7 @@ CHECK_OF_REPLACED = "spark.databricks.delta.replaceWhere.constraintCheck.enabled
 """Setting of Delta: whether rows that replace others have to meet the condition by which these were chosen."""
 
 
-class Warehouse(Scratch):
+class Warehouse(TableReader):
     """All tables at one location, as one run reads and writes them.
 
     Attributes:
@@ -60,135 +58,6 @@ class Warehouse(Scratch):
         self.run_sequence = 0
         self.run_id = ""
         self.rows_written: dict[str, int] = {}
-        self._published: dict[str, int] = {}
-        self._rows: dict[str, tuple[int, DataFrame]] = {}
-        self._newest_runs: dict[RunStatus | None, tuple[int | None, Row | None]] = {}
-
-    # -- reading
-
-    def read(self, name: str) -> DataFrame:
-        """Return the rows of a table: the published ones for a reader; inside a run the newest ones, with the run's own."""
-        published = self._published.get(name)
-        if self.folder is None:
-            return self._read_by_delta(name, published)
-        version = self.version(name) if published is None else published
-        known, rows = self._rows.get(name, (-1, None))
-        if rows is None or known != version:
-            rows = self._read_files(name, version)
-            self._rows[name] = (version, rows)
-        return rows
-
-    def read_new(self, name: str, consumed: int) -> DataFrame:
-        """Return the rows that runs after ``consumed`` wrote, from the files that have any."""
-        if self.folder is None or name in self._published:
-            rows = self.read(name)
-        else:
-            rows = self._read_files(name, self.version(name), consumed)
-        return rows.where(F.col("run_sequence") > consumed)
-
-    def count(self, name: str) -> int:
-        """Return the number of rows that ``read`` returns; costs no Spark job in a local folder."""
-        files = self._files(name)
-        return self.read(name).count() if files is None else row_count(files)
-
-    def count_new(self, name: str, consumed: int) -> int:
-        """Return the number of rows in the files that ``read_new`` reads; costs no Spark job in a local folder."""
-        files = self._files(name, consumed)
-        return self.read_new(name, consumed).count() if files is None else row_count(files)
-
-    def newest_sequence(self, name: str) -> int | None:
-        """Return the largest ``run_sequence`` of the rows that ``read`` returns, None if there are none; costs no job in a local folder."""
-        files = self._files(name)
-        if files is not None:
-            return newest_sequence(files)
-        (row,) = self.read(name).agg(F.max("run_sequence").alias("newest")).collect()
-        newest: int | None = row["newest"]
-        return newest
-
-    def _files(self, name: str, newer_than: int | None = None) -> list[Path] | None:
-        """Return the files of the rows that ``read`` returns; None if they are not known without Spark."""
-        if self.folder is None:
-            return None
-        version = self._published.get(name)
-        return files_of(self.folder / name / "_delta_log", self.version(name) if version is None else version, newer_than)
-
-    def stored_columns(self, name: str) -> set[str]:
-        """Return the columns that a table has; an older release may have made it with fewer than ``read`` returns."""
-        return set(self.spark.table(self.identifier(name)).columns)
-
-    def _read_by_delta(self, name: str, version: int | None) -> DataFrame:
-        at = "" if version is None else f" VERSION AS OF {version}"
-        return current_columns(self.spark.sql(f"SELECT * FROM {self.identifier(name)}{at}"), ALL_TABLES[name])
-
-    def _read_files(self, name: str, version: int, newer_than: int | None = None) -> DataFrame:
-        """Return the rows of a table in a local folder from the files that its log names.
-
-        Delta would list them again for each query on the table, with three jobs: a third of the jobs of a run.
-
-        Args:
-            newer_than: leave out files without rows of later runs; None for all files.
-        """
-        assert self.folder is not None
-        files = files_of(self.folder / name / "_delta_log", version, newer_than)
-        spec = ALL_TABLES[name]
-        if files is None:
-            return self._read_by_delta(name, version)
-        if not files:
-            return self._no_rows(spec.schema)
-        reader = self.spark.read.schema(spec.stored_schema).option("basePath", self.path(name))
-        return current_columns(reader.parquet(*map(address, sorted(map(str, files)))), spec)
-
-    def read_published(self) -> Row:
-        """Make ``read`` return the rows of the newest published run, also while another run writes; return the row of that run.
-
-        Raises:
-            NotAWarehouseError: nothing is published yet.
-        """
-        newest = self.newest_run(RunStatus.PUBLISHED)
-        if newest is None:
-            raise NotAWarehouseError(f"warehouse {self.location}: nothing is published yet; use run or land first")
-        versions = dict(newest["table_versions"])  # without tables of a later release, which readers see empty until the next run
-        self._optional = versions.keys() & OPTIONAL_TABLES.keys()
-        self._published = {name: versions.get(name, 0) for name in self.table_names if name != RUNS.name}
-        return newest
-
-    def is_empty(self, name: str) -> bool:
-        """Return True when nothing was ever written to a table, or it does not exist; costs no Spark job on a local file system."""
-        return name not in self.table_names or self.version(name) == 0
-
-    def newest_run(self, status: RunStatus | None = None) -> Row | None:
-        """Return the newest row of ``runs``, or the newest with a status; None if there is none.
-
-        Raises:
-            WarehouseDamagedError: the row is of a run on another warehouse, so that its versions are not those of these tables.
-        """
-        if self.is_empty(RUNS.name):
-            return None
-        version = None if self.folder is None else self.version(RUNS.name)
-        known, row = self._newest_runs.get(status, (None, None))
-        if version is None or version != known:
-            runs = self.read(RUNS.name)
-            wanted = runs if status is None else runs.where(F.col("status") == str(status))
-            row = next(iter(wanted.orderBy(F.desc("run_sequence"), F.desc("finished_at")).limit(1).collect()), None)
-            self._newest_runs[status] = version, row
-        if row is not None:
-            self._check_row(row["run_id"], row["warehouse_id"])
-        return row
-
-    def _check_row(self, run_id: str, named: str | None) -> None:
-        identity = self.identity or self.stored_identity()
-        if None not in (named, identity) and named != identity:
-            raise WarehouseDamagedError(
-                f"{self.location}: found a row in {RUNS.name} of run {run_id} on warehouse {named}, expected only runs on this one, "
-                f"{identity}; restore all tables from a copy, or rebuild the warehouse from its captures"
-            )
-
-    def run_named(self, run_id: str) -> Row | None:
-        """Return the published row of a run id, None when there is none."""
-        if self.is_empty(RUNS.name):
-            return None
-        rows = self.read(RUNS.name).where((F.col("run_id") == run_id) & (F.col("status") == str(RunStatus.PUBLISHED))).limit(1).collect()
-        return rows[0] if rows else None
 
     # -- creation and recovery
 
