@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from jobs.assign import expansion, udfs
 from jobs.context import RunContext, StageResult
 from jobs.storage.derived_results import forget_unnamed_topics, results_of
+from jobs.storage.last_commits import forget_last_commits
 from jobs.storage.scratch import StagedKeys
 from jobs.storage.solution_rows import explode_members
 from jobs.storage.table_changes import apply_changes
@@ -270,6 +271,8 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
         since: with ``recompute``, only groups with a snapshot at this time or later.
     """
     warehouse, name = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name
+    if recompute:
+        forget_last_commits(warehouse)  # the next audit of commits makes the table again
     consumed, consumed_looks = context.unread(name), context.unread(TOPIC_SNAPSHOTS.name)
     has_new_records = context.unread(GROUP_RECORDS.name) is not None
     if warehouse.is_empty(name) or (not recompute and consumed is None and consumed_looks is None and not has_new_records):

@@ -24,7 +24,9 @@ from schemas.tables import (
     FINDINGS,
     GENERATION_AUDITS,
     GENERATION_TOPICS,
+    LAST_COMMITS,
     MOVEMENTS,
+    OFFSET_SNAPSHOTS,
     RUNS,
     SOLUTIONS,
     SUBSCRIPTION_SNAPSHOTS,
@@ -153,6 +155,9 @@ def _checks(tables: Mapping[str, DataFrame], published: Row, most_groups: int | 
     yield Check(Code.WRONG_MOVEMENTS, GENERATION_AUDITS.name, recount.wrong_exact_movements(audits))
     movements_of_now = movements.join(audits_of_now.select(*SOLUTION), list(SOLUTION), "left_semi")
     yield Check(Code.WRONG_MOVEMENTS, MOVEMENTS.name, recount.wrong_owners(movements_of_now, assignments))
+    if LAST_COMMITS.name in tables:
+        last, commits = tables[LAST_COMMITS.name], tables[OFFSET_SNAPSHOTS.name]
+        yield Check(Code.WRONG_COUNT, LAST_COMMITS.name, recount.wrong_last_commits(last, commits))
 
 
 def unbalanced_input(runs: DataFrame) -> DataFrame:

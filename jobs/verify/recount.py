@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from schemas.keys import GENERATION_KEY
+from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY
 from schemas.vocabulary import WITH_RESULT, Basis, Conformance
 
 SOLUTION = (*GENERATION_KEY, "basis", "strategy")
@@ -27,14 +27,14 @@ def offenders(rows: DataFrame, key: tuple[str, ...], found: Column, expected: Co
     return rows.select(key_text.alias("row_key"), found.alias("found"), expected.alias("expected"))
 
 
-def _differing(rows: DataFrame, found: Mapping[str, Column], expected: Mapping[str, Column]) -> DataFrame:
-    """Return the solutions with a figure that is not the expected one, with all found and expected figures."""
+def _differing(rows: DataFrame, found: Mapping[str, Column], expected: Mapping[str, Column], key: tuple[str, ...] = SOLUTION) -> DataFrame:
+    """Return the rows with a figure that is not the expected one, with all found and expected figures."""
 
     def text(figures: Mapping[str, Column]) -> Column:
         texts = {name: F.coalesce(value.cast("string"), F.lit("null")) for name, value in figures.items()}
         return F.concat_ws(" ", *[F.concat(F.lit(f"{name}="), value) for name, value in texts.items()])
 
-    compared = offenders(rows, SOLUTION, text(found), text(expected))
+    compared = offenders(rows, key, text(found), text(expected))
     return compared.where(F.col("found") != F.col("expected"))
 
 
@@ -324,3 +324,30 @@ def wrong_movements(audits: DataFrame, movements: DataFrame) -> DataFrame:
     kept = F.expr("retained_count + revoked_count + reassigned_count + gained_count")
     expected["partition_count"] = F.when(is_compared, kept).otherwise(F.col("partition_count"))
     return _differing(rows, found, expected)
+
+
+def wrong_last_commits(last: DataFrame, commits: DataFrame) -> DataFrame:
+    """Return the partitions with another last commit, or another number of records, than the stored commits show.
+
+    Partitions with commits of later runs are passed over: the table may be older than the commits.
+
+    Reads: last as schemas.tables.LAST_COMMITS, commits as schemas.tables.OFFSET_SNAPSHOTS.
+    """
+    until = last.agg(F.max("run_sequence").alias("until")).where("until IS NOT NULL")  # an empty table is as good as none
+    stored = commits.crossJoin(F.broadcast(until)).groupBy(*PARTITION_KEY)
+    counted = stored.agg(
+        F.count("*").alias("own_record_count"),
+        F.max("position").alias("own_position"),
+        F.max_by("committed_offset", "position").alias("own_committed_offset"),
+        F.bool_or(F.col("run_sequence") > F.col("until")).alias("has_later"),
+    )
+    entries = last.select(*GROUP_KEY, "topic", F.inline("commits")).groupBy(*PARTITION_KEY)
+    position = F.when(F.col("is_last"), F.col("position"))
+    summed = entries.agg(
+        F.sum("record_count").alias("record_count"),
+        F.max(position).alias("position"),
+        F.max_by("committed_offset", position).alias("committed_offset"),
+    )
+    rows = summed.join(counted, list(PARTITION_KEY), "full").where(~F.coalesce("has_later", F.lit(False)))
+    names = ("record_count", "position", "committed_offset")
+    return _differing(rows, {name: F.col(name) for name in names}, {name: F.col(f"own_{name}") for name in names}, PARTITION_KEY)

@@ -210,7 +210,11 @@ class Play:
         self._wait_for(lambda: all(self._client_ids(group) == set(names) for group in self._groups))
 
     def _wait_for(self, found: Callable[[], bool]) -> None:
-        self._coordinator.wait_for(lambda: found() or None, self._librdkafka.poll)
+        try:
+            self._coordinator.wait_for(lambda: found() or None, self._librdkafka.poll)
+        except AssertionError as error:
+            members = {group.group_id: sorted(self._client_ids(group)) for group in self._groups}
+            raise AssertionError(f"members of the newest generations: {members}") from error
 
 
 @pytest.fixture(scope="module")

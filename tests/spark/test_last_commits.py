@@ -9,11 +9,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs.storage import last_commits
 from jobs.storage.last_commits import forget_last_commits, last_commits_of, read_last_commits, with_later, write_last_commits
 from jobs.storage.warehouse import Warehouse
+from jobs.verify.recount import wrong_last_commits
 from schemas.tables import LAST_COMMITS, OFFSET_SNAPSHOTS
 from tests.builders.frames import frame, moment
 
@@ -190,3 +192,27 @@ def test_table_of_a_dead_run_is_restored_before_it_is_written(warehouse: Warehou
     write_last_commits(next_run)
     assert [row["run_sequence"] for row in next_run.read(LAST_COMMITS.name).collect()] == [1]
     assert next_run.history(LAST_COMMITS.name)["version"] == 3
+
+
+def test_verify_passes_over_partitions_with_later_commits(spark: SparkSession) -> None:
+    first, second, _ = runs_of_commits(seed=3)
+    rows = last_commits_of(frame(spark, OFFSET_SNAPSHOTS.schema, first)).select("*", F.lit(1).cast("bigint").alias("run_sequence"))
+    for table, stored in ((rows, first), (rows, stored_after([first, second])), (rows.limit(0), first)):
+        assert wrong_last_commits(table, frame(spark, OFFSET_SNAPSHOTS.schema, stored)).collect() == []
+
+
+@pytest.mark.parametrize("name", ["record_count", "position", "committed_offset", "is_last"])
+def test_verify_names_the_partitions_with_a_wrong_figure(spark: SparkSession, name: str) -> None:
+    landed = runs_of_commits(seed=3)[0]
+    commits = frame(spark, OFFSET_SNAPSHOTS.schema, landed)
+
+    def changed(entry: Column) -> Column:
+        wrong = F.lit(False) if name == "is_last" else F.coalesce(entry[name], F.lit(0)) + 1
+        return F.when(entry["partition"] == 999, entry.withField(name, wrong)).otherwise(entry)
+
+    rows = last_commits_of(commits).select("*", F.lit(1).cast("bigint").alias("run_sequence"))
+    found = wrong_last_commits(rows.withColumn("commits", F.transform("commits", changed)), commits).collect()
+    partitions = {(row["group_id"], row["topic"]) for row in landed if row["partition"] == 999}
+    assert {row["row_key"] for row in found} == {
+        f"cluster_id=c group_id={group} topic={topic} partition=999" for group, topic in partitions
+    }
