@@ -134,7 +134,11 @@ class Java:
         """End all members."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(LONGEST_REBALANCE_S)
+        try:
+            self._process.wait(LONGEST_REBALANCE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
         self._listener.join()
 
 

@@ -6,9 +6,10 @@ Each group has the members of one client library and one protocol. Something els
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -96,15 +97,18 @@ class Happened:
     """What is written in the end.
 
     Attributes:
+        groups: group ids by client library and protocol.
         snapshots: the generations of each group, in order.
         log: what the product reads in the broker's log.
     """
 
+    groups: dict[tuple[str, str], str]
     snapshots: dict[str, list[Snapshot]]
     log: DecodedLog
 
-    def causes(self, group_id: str) -> Iterator[tuple[str, str | None, str | None]]:
-        """Yield client id, cause and detail of each cause that the log names, but for those of ``JOINING``."""
+    def causes(self, library: str, protocol: str) -> Iterator[tuple[str, str | None, str | None]]:
+        """Yield client id, cause and detail of each cause that the log names of a group, but for those of ``JOINING``."""
+        group_id = self.groups[library, protocol]
         clients = {one["member_id"]: one["client_id"] for snapshot in self.snapshots[group_id] for one in snapshot["members"]}
         events = [
             LoggedEvent(row["logged_at_ms"], *(row[name] for name in EVENT_FIELDS))  # type: ignore[literal-required]  # names of columns
@@ -129,10 +133,20 @@ class Happened:
                     yield clients.get(cause.member_id or "", cause.member_id or ""), cause.cause.value, cause.detail
 
 
+class StoodStillError(Exception):
+    """What should happen has not happened in time."""
+
+
 class Play:
     """All groups, and all that happens to their members."""
 
-    def __init__(self, broker: Broker, ending: ExitStack) -> None:
+    def __init__(self, broker: Broker, ending: ExitStack, prefix: str) -> None:
+        """Connect all clients.
+
+        Args:
+            ending: gets what ends the clients.
+            prefix: of the names of groups.
+        """
         self._server_log = broker.server_log
         self._coordinator, self._java = Coordinator(broker), Java(broker.address)
         self._librdkafka, kafka_python = Groups(broker.address), KafkaPython(broker.address)
@@ -142,10 +156,9 @@ class Play:
             "librdkafka": OfLibrdkafka(self._librdkafka, broker.address),
             "kafka-python": OfKafkaPython(kafka_python, broker.address),
         }
-        (topic,) = self._coordinator.make_topics("coordinator-log", 1)
-        self._groups = [
-            Group(f"log-{name}-{protocol}", libraries[name], protocol, topic, expected) for (name, protocol), expected in EXPECTED.items()
-        ]
+        (topic,) = self._coordinator.make_topics(f"{prefix}-coordinator-log", 1)
+        self._group_ids = {(name, protocol): f"{prefix}-{name}-{protocol}" for name, protocol in EXPECTED}
+        self._groups = [Group(self._group_ids[key], libraries[key[0]], key[1], topic, expected) for key, expected in EXPECTED.items()]
         ending.callback(empty_groups, broker.address, [group.group_id for group in self._groups])
         for client in (self._coordinator, self._librdkafka, kafka_python, self._java):
             ending.callback(client.close)
@@ -168,7 +181,8 @@ class Play:
             group.library.stall(group.members["stalls"])
         self._kill()
         self._wait_for(lambda: all(group.gone.isdisjoint(self._client_ids(group)) for group in self._groups))
-        return Happened({group.group_id: self._snapshots(group) for group in self._groups}, decode_piece(self._server_log.read_bytes()))
+        snapshots = {group.group_id: self._snapshots(group) for group in self._groups}
+        return Happened(self._group_ids, snapshots, decode_piece(self._server_log.read_bytes()))
 
     def _ask_to_leave(self) -> None:
         for group in self._groups:
@@ -214,24 +228,32 @@ class Play:
             self._coordinator.wait_for(lambda: found() or None, self._librdkafka.poll)
         except AssertionError as error:
             members = {group.group_id: sorted(self._client_ids(group)) for group in self._groups}
-            raise AssertionError(f"members of the newest generations: {members}") from error
+            raise StoodStillError(f"members of the newest generations: {members}") from error
 
 
 @pytest.fixture(scope="module")
 def happened(broker: Broker) -> Iterator[Happened]:
+    """All that happened. Now and then a client of another project stands still: then everything happens once more, to other groups."""
     with ExitStack() as ending:
-        yield Play(broker, ending).run()
+        try:
+            happened = Play(broker, ending, "log").run()
+        except StoodStillError as error:
+            warnings.warn(f"the clients begin again: {error}", stacklevel=1)
+            with suppress(Exception):  # what stands still may not end in time either
+                ending.close()
+            happened = Play(broker, ending, "log-again").run()
+        yield happened
 
 
 @pytest.mark.parametrize(("library", "protocol"), EXPECTED)
 def test_log_names_the_cause_of_each_member_that_leaves(library: str, protocol: str, happened: Happened) -> None:
-    found = Counter((client_id, cause) for client_id, cause, _ in happened.causes(f"log-{library}-{protocol}"))
+    found = Counter((client_id, cause) for client_id, cause, _ in happened.causes(library, protocol))
     sometimes = EXPIRES_IN_TIME.get((library, protocol), set())
     assert found in (Counter(EXPECTED[library, protocol]), Counter(EXPECTED[library, protocol] | sometimes))
 
 
 def test_reasons_of_users_are_details(happened: Happened) -> None:
-    details = {(client_id, detail) for client_id, _, detail in happened.causes("log-java-classic")}
+    details = {(client_id, detail) for client_id, _, detail in happened.causes("java", "classic")}
     assert {("stays", WHY), ("removed", WHY_REMOVED)} <= details
 
 
