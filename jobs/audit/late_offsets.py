@@ -68,10 +68,11 @@ def _concerned_audits(context: RunContext, news: NewCommits, rewritten: StagedKe
     """Return the observed audits whose partitions new offset commits or topic metadata may affect."""
     until = F.coalesce("weighed_until", F.col("observed_at") + F.lit(CLOCKS_DIFFER))
     stored = _to_weigh(_observed(news.rows_to_ask(context, GENERATION_AUDITS.name, rewritten)).withColumn("until", until), news)
-    # By topic, not by partition: the partitions of all generations are too many.
+    # By topic, not by partition: the partitions of all generations are too many. Few generations are left before their topics are listed.
     given = _observed(context.warehouse.read(ASSIGNMENTS.name))
-    topics = given.select(*GENERATION_KEY, "observed_at", "member_id", F.explode("partitions.topic").alias("topic"))
-    held = topics.join(stored.select(*GENERATION_KEY, "until"), list(GENERATION_KEY))
+    members = given.select(*GENERATION_KEY, "observed_at", "member_id", F.col("partitions.topic").alias("topics"))
+    asked = members.join(stored.select(*GENERATION_KEY, "until"), list(GENERATION_KEY))
+    held = asked.select(*GENERATION_KEY, "observed_at", "until", "member_id", F.explode("topics").alias("topic"))
     generations = affected_rows(held, news, F.col("until"), F.col("observed_at")).select(*GENERATION_KEY).distinct()
     return stored.drop("until").join(generations, list(GENERATION_KEY), "left_semi")
 

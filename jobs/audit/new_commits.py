@@ -131,7 +131,10 @@ class NewCommits:
             rewritten: keys of rows that this run has written again for another reason; None if there are none.
         """
         stored = earlier_rows(context, name, rewritten)
-        return stored if self.since is None else stored.where(F.col("observed_month") >= F.trunc(F.lit(self.since), "month"))
+        if self.since is None:
+            return stored
+        since = F.lit(self.since)
+        return stored.where((F.col("observed_month") >= F.trunc(since, "month")) & (F.col("observed_at") >= since))
 
 
 def retained_rows(context: RunContext, name: str) -> DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import pickle
 import resource
@@ -141,11 +140,6 @@ def test_cluster_id_comes_from_option_cluster_or_default(
     reading = begin(play, {f"{expected} i 0": 8}, name, fallback)
     assert (reading.cluster_id, reading.work.spans) == (expected, (Span(0, 8, 9),))
     assert json.loads(reading.read_metadata_line())["cluster_id"] == expected
-
-
-def test_keys_of_positions_are_as_their_examples_show() -> None:
-    results = doctest.testmod(live)
-    assert (results.failed, results.attempted) == (0, 2)
 
 
 def test_topic_without_an_id_keeps_its_positions(play: Play) -> None:

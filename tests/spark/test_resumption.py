@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.compute as pc
@@ -257,6 +258,19 @@ def test_late_commits_and_metadata_select_every_movement_that_they_change(
     assert len(changed) > 200
     assert changed <= asked
     assert len(asked) < len(movements) * 0.8
+
+
+def test_rows_before_all_that_is_new_are_not_asked(spark: SparkSession) -> None:
+    """Nor are those of the same month: a run costs what is new."""
+    times = (1_000, 2_000, 3_000)
+    stored = frame(spark, MOVEMENTS.schema, [movement(at, observed_month=moment(0).date(), run_sequence=1) for at in times])
+    context: Any = SimpleNamespace(
+        warehouse=SimpleNamespace(read=lambda name: stored), state=SimpleNamespace(retained_from=None), run_sequence=2
+    )
+    nothing = frame(spark, OFFSET_SNAPSHOTS.schema, [])
+    for since, expected in ((moment(2_000), [2_000, 3_000]), (None, list(times))):
+        news = NewCommits(nothing, nothing, None, None, nothing, None, since)
+        assert [row["position"] for row in news.rows_to_ask(context, MOVEMENTS.name).sort("position").collect()] == expected
 
 
 def test_every_movement_of_the_capture_resumes_as_the_oracle_says(recorded_warehouse: Path) -> None:
