@@ -30,6 +30,8 @@ STORAGE_ERRORS: tuple[type[Exception], ...] = (*SPARK_ERRORS, OSError)
 _LOCAL_WITHOUT_RETRIES = re.compile(r"local(?:\[([0-9]+|\*)\])?")
 """Local masters without a number of tries; no setting can add one."""
 UMASK = "fs.permissions.umask-mode"
+MAKE_COLUMNS = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils")
+"""Classes of the JVM that make columns, by the names by which PySpark asks for them."""
 
 
 def setting(spark: SparkSession, key: str) -> str:
@@ -171,6 +173,31 @@ def follow_umask(spark: SparkSession) -> None:
     local = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI.create("file:///"), configuration)
     for conf in (configuration, local.getConf()):
         conf.set(UMASK, f"{umask:03o}")
+
+
+def remember_classes(spark: SparkSession) -> None:
+    """Keep the classes that make columns, and their functions, for later calls; nothing to do over Spark Connect.
+
+    Without this PySpark asks the JVM for the class and for the function before each call. The JVM then looks for a class without the name
+    of its package in all jars: that takes longer than the call.
+    """
+    if is_remote():
+        return
+    from py4j.java_gateway import JavaClass, JavaMember  # as above
+
+    class RememberingClass(JavaClass):  # type: ignore[misc]  # Py4J has no types
+        def __getattr__(self, name: str) -> Any:
+            found = super().__getattr__(name)
+            if isinstance(found, JavaMember):
+                self.__dict__[name] = found
+            return found
+
+    known: Any = spark._jvm  # has any class of Java
+    for name in MAKE_COLUMNS:
+        with suppress(*SPARK_ERRORS):
+            found = getattr(known, name)
+            if isinstance(found, JavaClass):
+                known.__dict__[name] = RememberingClass(found._fqn, found._gateway_client)
 
 
 def is_of_one_machine(spark: SparkSession) -> bool:

@@ -37,6 +37,7 @@ from jobs.runtime.jvm import (
     is_utf8,
     jvm_encoding,
     mend_interrupt,
+    remember_classes,
     setting,
     shield_jvm,
 )
@@ -94,6 +95,7 @@ def open_session(
     if is_of_one_machine(spark):
         follow_umask(spark)
     mend_interrupt(spark, interruption)
+    remember_classes(spark)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     return spark
