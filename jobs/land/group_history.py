@@ -45,20 +45,21 @@ def ends_of_groups(records: DataFrame, classic: DataFrame) -> DataFrame:
         records: ``group_records``.
         classic: snapshots of the classic protocol.
     """
-    is_value = F.col("value").isNotNull()
-    words = records.select(*GROUP_KEY, "offset", "type", is_value.alias("is_value")).unionByName(
+    words = records.select(*GROUP_KEY, "offset", "type", F.col("value").isNotNull().alias("is_value")).unionByName(
         classic.select(
             *GROUP_KEY, F.col("position").alias("offset"), F.lit(CLASSIC_GROUP_METADATA).alias("type"), F.lit(True).alias("is_value")
         )
     )
     in_order = Window.partitionBy(*GROUP_KEY).orderBy("offset")
     batches = words.withColumn("batch", F.col("offset") - F.row_number().over(in_order))
-    following = Window.partitionBy(*GROUP_KEY, "batch").orderBy("offset").rowsBetween(1, Window.unboundedFollowing)
+    # The last value of a batch, not the values after each row: Spark would go through the rest of the batch again for each row.
+    of_batch, is_value = Window.partitionBy(*GROUP_KEY, "batch"), F.col("is_value")
     is_classic = F.col("type") == CLASSIC_GROUP_METADATA
-    has_classic = F.max(F.col("is_value") & is_classic).over(following)
-    has_consumer = F.max(F.col("is_value") & ~is_classic).over(following)
+    has_classic, has_consumer = (
+        F.max(F.when(is_value & of_protocol, F.col("offset"))).over(of_batch) > F.col("offset") for of_protocol in (is_classic, ~is_classic)
+    )
     is_handover = F.coalesce(F.when(is_classic, has_consumer).otherwise(has_classic), F.lit(False))
-    is_end = ~F.col("is_value") & F.col("type").isin(CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA)
+    is_end = ~is_value & F.col("type").isin(CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA)
     ends = batches.withColumn("is_handover", is_handover).where(is_end)
     return ends.select(*GROUP_KEY, F.col("offset").alias("position"), "type", "is_handover")
 

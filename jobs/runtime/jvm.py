@@ -35,8 +35,11 @@ MAKE_COLUMNS = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "P
 
 
 def setting(spark: SparkSession, key: str) -> str:
-    """Return the value of one of the session's settings, empty if it is not set."""
-    return spark.conf.get(key, "") or ""
+    """Return the value of one of the session's settings, empty if it is not set.
+
+    Spark checks the default of ``get`` as it checks a value, and many settings may not be empty.
+    """
+    return spark.conf.get(key, None) or ""
 
 
 def advice_on_master(master: str) -> str | None:
@@ -141,7 +144,8 @@ def mend_interrupt(spark: SparkSession, interruption: Interruption) -> None:
     if is_remote():
         return
     interruption.cancel = cancel
-    if getattr(signal.getsignal(signal.SIGINT), "__module__", "").startswith("pyspark."):
+    is_main = threading.current_thread() is threading.main_thread()  # no other thread may set a handler; a platform's task may be in one
+    if is_main and getattr(signal.getsignal(signal.SIGINT), "__module__", "").startswith("pyspark."):
         signal.signal(signal.SIGINT, interruption.handle)
 
 
@@ -195,7 +199,7 @@ def remember_classes(spark: SparkSession) -> None:
     known: Any = spark._jvm  # has any class of Java
     for name in MAKE_COLUMNS:
         with suppress(*SPARK_ERRORS):
-            found = getattr(known, name)
+            found = getattr(known, name, None)
             if isinstance(found, JavaClass):
                 known.__dict__[name] = RememberingClass(found._fqn, found._gateway_client)
 

@@ -66,3 +66,9 @@ def test_a_silenced_error_has_its_code_and_a_reason() -> None:
 )
 def test_a_silenced_error_without_code_or_reason_is_found(comment: str) -> None:
     assert list(unexplained(f"x = 1\ny = x  {comment}\n")) == [(2, comment)]
+
+
+def test_no_frame_of_a_window_goes_from_each_row_to_the_end() -> None:
+    """Spark goes through the rest of the window again for each row. It does not for an aggregate of the whole window, or from its end."""
+    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    assert [path.name for path in files if "unboundedFollowing" in path.read_text(encoding="utf-8")] == []

@@ -150,7 +150,7 @@ def test_dag_runs_the_demo_and_handles_failing_runs(tmp_path: Path):
     assert code == 0, text
     (first,) = published(home)
     assert first["run_id"].startswith("evenkeel_audit/manual__")
-    assert dict(first["output_counts"])["assignments"] > 1000
+    assert dict(first["output_counts"])["solutions"] > 1000
     code, text = home.call("python", "-c", QUEUED)
     assert (code, text.splitlines()[-1]) == (0, f"['evenkeel_report'] {len(TABLES) - len(INTERNAL)}"), text
 

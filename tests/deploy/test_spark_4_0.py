@@ -29,7 +29,9 @@ def requirements() -> list[str]:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     extras = config["options.extras_require"]
-    lines = "\n".join([config["options"]["install_requires"], *(extras[name] for name in ("spark", "quality", "report", "kafka", "test"))])
+    lines = "\n".join(
+        [config["options"]["install_requires"], *(extras[name] for name in ("spark", "quality", "report", "kafka", "reading", "test"))]
+    )
     return [f"pyspark=={PYSPARK}" if line.startswith("pyspark~=") else line for line in lines.splitlines() if line]
 
 

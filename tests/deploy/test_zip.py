@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from jobs.launcher.archive import update_zip, zip_path
 from tests.builders.tables import assert_equal_warehouses
 from tests.conftest import jars_folder
-from tests.deploy.clusters import AS_DEMO, LAUNCHER, LONGEST_SECONDS, ROOT, bare_environment, cheap_settings, pyspark_home
+from tests.deploy.clusters import AS_DEMO, LONGEST_SECONDS, ROOT, bare_environment, cheap_settings, pyspark_home
 
 
 @pytest.mark.slow
@@ -20,9 +21,8 @@ def test_a_driver_with_nothing_but_the_zip_makes_what_a_checkout_makes(demo_ware
     container, temporary = tmp_path / "container", tmp_path / "temporary"
     for folder in (container, temporary):
         folder.mkdir()
-    # What a cluster gets is packed before spark-submit looks at its options.
-    subprocess.run([LAUNCHER, "--master", "yarn", "--version"], check=True, env=bare_environment(), timeout=LONGEST_SECONDS)
-    program = Path(shutil.copy(ROOT / ".evenkeel" / "evenkeel.zip", tmp_path))
+    update_zip(str(ROOT))
+    program = Path(shutil.copy(zip_path(str(ROOT)), tmp_path))
     shutil.copy(ROOT / "jobs" / "__main__.py", container)
     with zipfile.ZipFile(program) as packed:
         (container / "prod.yaml").write_bytes(packed.read("jobs/conf/local.yaml").replace(b"- demo", f"- {ROOT}/conf/demo".encode()))

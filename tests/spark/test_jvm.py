@@ -1,4 +1,4 @@
-"""What a session asks of its JVM."""
+"""What a session asks of its JVM, and its settings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 from py4j.protocol import MEMORY_COMMAND_NAME
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
+
+from jobs.runtime.jvm import setting
 
 
 @pytest.mark.parametrize(
@@ -28,3 +30,13 @@ def test_columns_are_made_without_looking_for_their_classes(
 
     monkeypatch.setattr(client, "send_command", count)
     assert isinstance(make(), Column) and len(sent) == expected, sent
+
+
+@pytest.mark.parametrize("key", ["spark.sql.crossJoin.enabled", "spark.sql.mapKeyDedupPolicy", "spark.no.such.setting"])
+def test_setting_that_is_not_set_is_empty(spark: SparkSession, key: str) -> None:
+    """Of some settings an empty value is an error: a report of many audits asks for one that only our local sessions set."""
+    assert setting(spark, key) == ""
+
+
+def test_setting_that_is_set_has_its_value(spark: SparkSession) -> None:
+    assert setting(spark, "spark.sql.session.timeZone") == "UTC"

@@ -5,19 +5,23 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
 
 from jobs import preflight as reach
 from jobs.launcher.workload import Workload
 from jobs.runtime import session
 from jobs.runtime.errors import PlatformError
-from jobs.runtime.jvm import advice_on_master, jvm_encoding
+from jobs.runtime.interruption import Interruption
+from jobs.runtime.jvm import advice_on_master, jvm_encoding, mend_interrupt
 from jobs.runtime.session import check_scratch, compiled_queries
 
 CONF = Path(__file__).parents[4] / "conf"
@@ -32,6 +36,25 @@ def test_master_without_task_retries_gets_a_warning(master: str, instead: str) -
 @pytest.mark.parametrize("master", ["local[2,4]", "local[*, 4]", "local-cluster[2,1,1024]", "yarn", "spark://host:7077", ""])
 def test_master_with_task_retries_gets_no_warning(master: str) -> None:
     assert advice_on_master(master) is None
+
+
+@pytest.mark.parametrize("is_main", [True, False])
+def test_handler_of_pyspark_is_replaced_where_that_is_possible(is_main: bool) -> None:
+    """A task of Databricks may be in another thread than the main one, in which Python refuses to set a handler."""
+
+    def of_pyspark(number: int, frame: object) -> None: ...
+
+    of_pyspark.__module__ = "pyspark.core.context"
+    before, interruption, session_of_jvm = signal.signal(signal.SIGINT, of_pyspark), Interruption(), cast("SparkSession", None)
+    try:
+        if is_main:
+            mend_interrupt(session_of_jvm, interruption)
+        else:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(mend_interrupt, session_of_jvm, interruption).result()
+        assert signal.getsignal(signal.SIGINT) == (interruption.handle if is_main else of_pyspark)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class FakeConf(dict[str, str]):
