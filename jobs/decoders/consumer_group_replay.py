@@ -141,6 +141,7 @@ class _Group:
         self._left_instances: set[str] = set()
         self._open: FoldedRow | None = None
         self._awaited: tuple[str, ...] = ()
+        self._place = 0  # in the awaited members: those before it have reached their targets, or had when the place was set
 
     def replay(self, change: _Change) -> None:
         """Apply one record."""
@@ -225,20 +226,25 @@ class _Group:
         """Set ``reconciled_at`` when every remaining member of the last snapshot has reached its target."""
         if self._open is None:
             return
-        left = [member_id for member_id in self._awaited if member_id in self._members.now]
-        if left and self._have_reconciled(left):
+        # From the member on that was not ready last time: most records leave it so, and a group may have thousands of members.
+        places = (place % len(self._awaited) for place in range(self._place, self._place + len(self._awaited)))
+        for place in places:
+            if self._awaited[place] in self._members.now and not self._has_reconciled(self._awaited[place]):
+                self._place = place
+                return
+        if any(member_id in self._members.now for member_id in self._awaited):
             self._open["reconciled_at"], self._open["is_superseded"], self._open = micros(now_ms), False, None
 
-    def _have_reconciled(self, member_ids: Iterable[str]) -> bool:
-        currents = (self._currents.get(member_id) for member_id in member_ids)
-        return all(one is not None and (one.state, one.member_epoch) == (_STABLE, self._target_epoch) for one in currents)
+    def _has_reconciled(self, member_id: str) -> bool:
+        current = self._currents.get(member_id)
+        return current is not None and (current.state, current.member_epoch) == (_STABLE, self._target_epoch)
 
     def _state(self) -> GroupState:
         if not self._members.now:
             return GroupState.EMPTY
         if self._epoch is not None and self._target_epoch is not None and self._epoch > self._target_epoch:
             return GroupState.ASSIGNING
-        return GroupState.STABLE if self._have_reconciled(self._members.now) else GroupState.RECONCILING
+        return GroupState.STABLE if all(map(self._has_reconciled, self._members.now)) else GroupState.RECONCILING
 
     def _batched_epoch_count(self, generation: int) -> int | None:
         """Return how many epochs since the snapshot before have a record and no target; None for the first snapshot."""
@@ -275,6 +281,7 @@ class _Group:
             self._open["is_superseded"] = True
         self.snapshots.append(content)
         self._open, self._awaited = (content, tuple(members)) if members else (None, ())
+        self._place = 0
         self._members.forget_until(generation)
         self._expressions.forget_until(generation)
 
