@@ -15,13 +15,22 @@ TOPIC_IDS = {name: base64.urlsafe_b64encode(bytes(15) + bytes([number])).decode(
 Partitions = dict[str, list[int]]
 
 
+def varint(number: int) -> bytes:
+    """Return an unsigned number in groups of 7 bits, the lowest first."""
+    head = bytearray()
+    while number > 0x7F:
+        head.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*head, number])
+
+
 def compact(text: str | None) -> bytes:
-    return b"\0" if text is None else bytes([len(text.encode()) + 1]) + text.encode()
+    return b"\0" if text is None else varint(len(text.encode()) + 1) + text.encode()
 
 
 def array(parts: Iterable[bytes]) -> bytes:
     listed = list(parts)
-    return bytes([len(listed) + 1]) + b"".join(listed)
+    return varint(len(listed) + 1) + b"".join(listed)
 
 
 def uuid(topic: str) -> bytes:
