@@ -2,7 +2,7 @@
 
     python tests/benchmarks/fleet.py [--groups 5000] [--rounds 3] [--rival] [--json FILE] [--keep FOLDER]
     python tests/benchmarks/fleet.py --check [--factor 1.5] --groups 300
-    python tests/benchmarks/fleet.py --make FOLDER --groups 300 [--generations 6] [--seed 1] [--more]
+    python tests/benchmarks/fleet.py --make FOLDER --groups 300 [--generations 6] [--seed 1] [--consumer-share 0] [--more]
 
 The first makes a fleet and measures processes on it in turn, so that a change in the machine's load meets all of them: the bare job of
 ``measuring``; then ``./spark-submit.sh run`` over the history into a fresh warehouse (first), the same again (nothing-new), and over the
@@ -17,6 +17,10 @@ The second fails with exit code 20 where a ratio exceeds so many times the one i
 Spark jobs exceed 1.05 times the recorded ones; ``--record`` writes both there. The third writes a fleet and measures nothing: raw records
 of ``__consumer_offsets`` and metadata snapshots in ``FOLDER/history``, and with ``--more`` each of the other pieces in a folder of its
 name. Exit code 2 when a fleet cannot be made.
+
+All groups are of the classic protocol. ``--consumer-share`` gives some percent of them the consumer protocol, evenly over the sizes. Each
+rebalance of such a group counts as a generation. Figures are recorded for each share. The rival and the floors read only groups of the
+classic protocol.
 """
 
 from __future__ import annotations
@@ -58,7 +62,7 @@ RECORDED = Path(__file__).with_suffix(".json")
 def main() -> int:
     """Do what the arguments ask for, and return the exit code."""
     options = _options()
-    plans = plan_fleet(options.groups, options.seed)
+    plans = plan_fleet(options.groups, options.seed, options.consumer_share)
     pieces = [history(options.generations), *(next_pieces(plans, options.changing) if options.more or options.make is None else ())]
     try:
         if options.make is None:
@@ -73,7 +77,7 @@ def main() -> int:
 
 def measured(options: argparse.Namespace, plans: list[GroupPlan], pieces: Sequence[Piece]) -> int:
     """Make a fleet, measure, print, and return the exit code."""
-    fleet = f"{options.groups} groups, {options.generations} generations"
+    fleet = fleet_name(options.groups, options.generations, options.consumer_share)
     recorded = recorded_figures(RECORDED, fleet)
     if options.check and not recorded:
         print(f"fleet: found no figures of {fleet} in {RECORDED.name}; write them with --record first", file=sys.stderr)
@@ -106,6 +110,12 @@ def measured(options: argparse.Namespace, plans: list[GroupPlan], pieces: Sequen
     return MISSED_TARGET if worse else 0
 
 
+def fleet_name(groups: int, generations: int, consumer_share: int) -> str:
+    """Return the name by which figures are recorded; it has the share of the consumer protocol, in percent, where there is one."""
+    share = f", {consumer_share} % of the consumer protocol" if consumer_share else ""
+    return f"{groups} groups, {generations} generations{share}"
+
+
 def _plain(found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: asdict(one) for name, one in found.items()}
 
@@ -126,6 +136,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--groups", type=_positive, default=5000, help="how many groups the fleet has (default 5000)")
     parser.add_argument("--generations", type=_positive, default=6, help="how many generations each group has (default 6)")
     parser.add_argument("--seed", type=int, default=1, help="of the fleet (default 1)")
+    consumer_share = "how many percent of the groups are of the consumer protocol (default 0)"
+    parser.add_argument("--consumer-share", type=_percent, default=0, metavar="PERCENT", help=consumer_share)
     parser.add_argument("--changing", type=_positive, help="how many groups rebalance in each later piece (default one in twenty)")
     parser.add_argument("--make", type=Path, metavar="FOLDER", help="write the fleet there, and measure nothing")
     parser.add_argument("--more", action="store_true", help="with --make: also write the pieces that follow")
@@ -155,6 +167,13 @@ def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"found {number}, expected at least 1")
+    return number
+
+
+def _percent(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"found {number}, expected 0 to 100")
     return number
 
 

@@ -7,6 +7,8 @@ otherwise. No group is a copy of another one: each has members, rebalances and a
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 import struct
 from collections.abc import Iterator
@@ -19,13 +21,17 @@ from assignors.algorithms.sticky.user_data import write_sticky_user_data
 from assignors.java.ordering import coordinator_partition
 
 OFFSETS_PARTITION_COUNT = 50
+EPOCH_MS = 1_795_132_800_000  # 2026-11-20T00:00:00Z
+CLIENT_HOST = "/10.0.3.17"
 MEAN_MEMBERS, MOST_MEMBERS, MEMBER_SIGMA = 8, 200, 1.1
 MEAN_PARTITIONS, MOST_PARTITIONS, PARTITION_SIGMA = 40, 20_000, 1.65
 CORRELATION = 0.8
 """Of the logarithms of members and partitions."""
 MOST_CLUSTER_PARTITIONS = 200_000
 STRATEGIES = {"range": 40, "cooperative-sticky": 30, "sticky": 20, "roundrobin": 10}
-"""Strategy -> its share of the groups, in percent."""
+"""Strategy -> its share of the groups of the classic protocol, in percent."""
+SERVER_STRATEGIES = {"uniform": 80, "server-range": 20}
+"""Assignor of the brokers -> its share of the groups of the consumer protocol, in percent."""
 DIFFERING_SHARE, STATIC_SHARE, FOREIGN_SHARE = 0.05, 0.2, 0.03
 SHORTEST_NAME, LONGEST_NAME = 20, 60
 RESTART_STEPS = 3
@@ -52,6 +58,12 @@ class FleetTopic:
     records_per_s: int
     first_offset: int
 
+    @property
+    def topic_id(self) -> str:
+        """The id of the topic in Kafka's text form, of 22 characters; it follows from the name."""
+        digest = hashlib.md5(self.name.encode(), usedforsecurity=False).digest()
+        return base64.urlsafe_b64encode(digest)[:22].decode()
+
     def end_offset(self, partition: int, elapsed_ms: int) -> int:
         """Return the end offset of a partition some milliseconds after the epoch of the fleet."""
         return self.first_offset + 7 * partition + self.records_per_s * elapsed_ms // 1000
@@ -67,6 +79,7 @@ class GroupPlan:
         is_static: members have a ``group.instance.id``.
         has_differing_subscriptions: members but the first subscribe to some of the topics only.
         has_foreign_leader: the leader's assignor is not Kafka's, and its results differ.
+        has_consumer_protocol: the brokers assign (KIP-848), and the strategy is theirs; else the leader does.
     """
 
     group_id: str
@@ -77,6 +90,7 @@ class GroupPlan:
     is_static: bool
     has_differing_subscriptions: bool
     has_foreign_leader: bool
+    has_consumer_protocol: bool = False
 
     @property
     def partition_count(self) -> int:
@@ -101,8 +115,12 @@ def log_normal_counts(count: int, mean: float, sigma: float, most: int) -> list[
     return counts
 
 
-def plan_fleet(group_count: int, seed: int) -> list[GroupPlan]:
-    """Return the plans of a fleet, those with the fewest partitions first; equal for equal arguments."""
+def plan_fleet(group_count: int, seed: int, consumer_share: int = 0) -> list[GroupPlan]:
+    """Return the plans of a fleet, those with the fewest partitions first; equal for equal arguments.
+
+    Args:
+        consumer_share: percent of the groups that are of the consumer protocol. The other groups are those of the fleet without any.
+    """
     random = Random(f"fleet {seed}")
     readers = max(2, -(-group_count * MEAN_PARTITIONS // MOST_CLUSTER_PARTITIONS))
     family_count = -(-group_count // readers)
@@ -112,7 +130,7 @@ def plan_fleet(group_count: int, seed: int) -> list[GroupPlan]:
     members = _member_counts(random, group_count)
     several = [number for number in range(group_count) if members[number] > 1 and len(subscriptions[number]) > 1]
     differing = set(random.sample(several, min(len(several), round(DIFFERING_SHARE * group_count))))
-    return [
+    plans = [
         GroupPlan(
             _name(random, number),
             random.getrandbits(64),
@@ -125,11 +143,24 @@ def plan_fleet(group_count: int, seed: int) -> list[GroupPlan]:
         )
         for number in range(group_count)
     ]
+    _give_consumer_protocol(plans, round(group_count * consumer_share / 100), Random(f"consumer protocol {seed}"))
+    return plans
 
 
 def every_nth(plans: list[GroupPlan], count: int) -> set[str]:
     """Return the ids of so many groups, evenly spread over the sizes, so that their means are those of the fleet."""
     return {plans[(2 * number + 1) * len(plans) // (2 * count)].group_id for number in range(count)}
+
+
+def _give_consumer_protocol(plans: list[GroupPlan], count: int, random: Random) -> None:
+    """Replace so many plans by those of groups of the consumer protocol, one in each of as many ranges of sizes.
+
+    The one is drawn. At equal distances all or none of the groups that ``every_nth`` returns would be among them.
+    """
+    for place in range(count):
+        number = random.randrange(place * len(plans) // count, (place + 1) * len(plans) // count)
+        strategy = random.choices(list(SERVER_STRATEGIES), list(SERVER_STRATEGIES.values()))[0]
+        plans[number] = replace(plans[number], strategy=strategy, has_foreign_leader=False, has_consumer_protocol=True)
 
 
 def _member_counts(random: Random, group_count: int) -> list[int]:
@@ -165,6 +196,10 @@ def _name(random: Random, number: int) -> str:
     return f"{text[: length - 1]}x-{number:07d}"
 
 
+Record = tuple[int, bytes, bytes | None]
+"""Milliseconds since the epoch of the fleet, key, value; without a value it is a tombstone."""
+
+
 @dataclass(slots=True)
 class Group:
     """A group with what its members hold now.
@@ -187,7 +222,7 @@ class Group:
     def __post_init__(self) -> None:
         self.random = Random(self.plan.seed)
         self.lag_ms = self.random.randrange(60_000)
-        self._topics = {topic.name: Topic(topic.partition_count) for topic in self.plan.topics}
+        self._topics = {topic.name: Topic(topic.partition_count, topic_id=topic.topic_id) for topic in self.plan.topics}
 
     @property
     def owned(self) -> list[TopicPartition]:
@@ -209,6 +244,19 @@ class Group:
         self.assignment = self._assign(GroupProblem(self._topics, tuple(self.members)))
         self.generation += 1
 
+    def client_of(self, member: Member) -> str:
+        """Return the client id of a member, which begins the member id."""
+        return member.member_id[:-37]
+
+    def _member_id(self, client_id: str, digits: str) -> str:
+        """Return the id of a new member, with 32 random hexadecimal digits."""
+        return f"{client_id}-{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+    @property
+    def _events(self) -> tuple[str, ...]:
+        """What may happen to a group with its usual number of members."""
+        return ("join", "leave", "restart", "rejoin")
+
     def _is_incomplete(self) -> bool:
         if self.plan.strategy != "cooperative-sticky" or not self.generation:
             return False
@@ -218,28 +266,28 @@ class Group:
         """Return a member that nobody knows yet, or one that comes back under another id."""
         random = self.random
         digits = f"{random.getrandbits(128):032x}"
-        uuid = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
         if successor_of is not None:
-            return Member(f"{client_of(successor_of)}-{uuid}", successor_of.topics, successor_of.group_instance_id)
+            member_id = self._member_id(self.client_of(successor_of), digits)
+            return Member(member_id, successor_of.topics, successor_of.group_instance_id)
         client_id = f"{random.choice(_WORDS)}-{random.randrange(10_000):04d}"
         instance_id = f"{client_id}-{digits[:6]}" if self.plan.is_static else None
         names = sorted(self._topics)
         if self.plan.has_differing_subscriptions and not is_first:
             names = sorted(random.sample(names, random.randint(1, len(names) - 1)))
-        return Member(f"{client_id}-{uuid}", tuple(names), instance_id)
+        return Member(self._member_id(client_id, digits), tuple(names), instance_id)
 
     def _change_members(self) -> None:
         """Let some members join, leave or restart."""
         usual, size = self.plan.member_count, len(self.members)
         some = max(1, usual // 10)
-        event = self.random.choice(("join", "leave", "restart", "rejoin"))
+        event = self.random.choice(self._events)
         if self._restarting:
             self._restart()
         elif size < usual:
             self.members += [self._new_member() for _ in range(usual - size)]
         elif size > usual:
             del self.members[usual:]
-        elif event == "restart" or usual == 1:
+        elif event == "restart" or (usual == 1 and "restart" in self._events):
             ids = [member.member_id for member in self.members]
             step = -(-len(ids) // RESTART_STEPS)
             self._restarting = [ids[start : start + step] for start in range(0, len(ids), step)]
@@ -283,11 +331,6 @@ class Group:
         if self.plan.has_foreign_leader:
             _exchange(problem, assignment)
         return assignment
-
-
-def client_of(member: Member) -> str:
-    """Return the client id, which begins the member id."""
-    return member.member_id[:-37]
 
 
 def _exchange(problem: GroupProblem, assignment: Assignment) -> None:

@@ -1,15 +1,13 @@
 """A made-up fleet as files that ``land`` takes: raw ``__consumer_offsets`` records in Parquet, and metadata snapshots of the cluster.
 
 Each partition of the offsets topic is made by itself, in as many processes as there are cores, and written as it comes. At 100,000 groups
-a process needs 1 GB, and all of them together take 250 CPU seconds. Everything follows from the number of groups, of generations, and the
-seed.
+a process needs 1 GB, and all of them together take 250 CPU seconds. Everything follows from the number of groups, of generations, the
+seed, and the share of groups of the consumer protocol.
 """
 
 from __future__ import annotations
 
-import base64
 import gzip
-import hashlib
 import json
 import os
 import struct
@@ -25,7 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from assignors import TopicPartition
-from tests.benchmarks.fleet_groups import FleetTopic, Group, GroupPlan, client_of, every_nth
+from tests.benchmarks.fleet_consumer_groups import ConsumerGroup
+from tests.benchmarks.fleet_groups import CLIENT_HOST, EPOCH_MS, FleetTopic, Group, GroupPlan, Record, every_nth
 from tests.kafka_classes import encode_subscription
 
 RECORDS_FILE, METADATA_FILE = "consumer_offsets.parquet", "cluster_metadata.jsonl.gz"
@@ -43,7 +42,6 @@ SCHEMA = pa.schema(
 ROW_GROUP_RECORDS = 1 << 17
 FEWEST_GROUPS_FOR_PROCESSES = 200
 
-EPOCH_MS = 1_795_132_800_000  # 2026-11-20T00:00:00Z
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 COMMITS_A_PARTITION = 0.717
@@ -51,7 +49,6 @@ COMMITS_A_PARTITION = 0.717
 
 COMMIT_VERSION, GROUP_VERSION, ASSIGNMENT_VERSION = 3, 3, 3
 LEADER_EPOCH = 7
-CLIENT_HOST = "/10.0.3.17"
 TIMEOUTS = struct.pack(">ii", 300_000, 45_000)
 BROKERS = (1, 2, 3)
 
@@ -167,7 +164,7 @@ def _partition_tables(plans: list[GroupPlan], pieces: Sequence[Piece]) -> Iterat
 
 def partition_tables(partition: int, plans: list[GroupPlan], pieces: Sequence[Piece]) -> list[pa.Table]:
     """Return the records of one partition of the offsets topic, a table a piece; offsets go on from piece to piece."""
-    groups = [Group(plan) for plan in plans]
+    groups = [ConsumerGroup(plan) if plan.has_consumer_protocol else Group(plan) for plan in plans]
     offset = 0
     tables = []
     for piece in pieces:
@@ -178,25 +175,27 @@ def partition_tables(partition: int, plans: list[GroupPlan], pieces: Sequence[Pi
     return tables
 
 
-Record = tuple[int, bytes, bytes]
-"""Milliseconds since the epoch of the fleet, key, value."""
-
-
 def group_records(group: Group, piece: Piece) -> Iterator[Record]:
-    """Yield what a group writes in a piece, each generation's snapshot and its commits; the group is in its next state then."""
+    """Yield what a group writes in a piece, the records of each rebalance and its commits; the group is in its next state then."""
     random, plan = group.random, group.plan
-    key = b"\0\2" + _string(plan.group_id)
     commits = piece.commits if piece.has_commits(plan.group_id) else 0.0
     coming = [*sorted(random.sample(range(piece.start_ms, piece.end_ms), piece.rebalances(plan.group_id))), piece.end_ms]
     if len(coming) == 1:
         yield from _commits(group, piece.start_ms, piece.end_ms, commits)
     for number in range(len(coming) - 1):
         moment = coming[number]
-        group.rebalance()
+        yield from group.rebalance_records(moment) if isinstance(group, ConsumerGroup) else _snapshot(group, moment)
         if group.is_in_burst and number + 2 < len(coming):
             coming[number + 1] = min(coming[number + 1], moment + random.randint(3_000, 30_000))
-        yield moment, key, _group_value(group, moment)
+        if isinstance(group, ConsumerGroup):
+            yield from group.reconciliation_records(moment, coming[number + 1])
         yield from _commits(group, moment, coming[number + 1], commits)
+
+
+def _snapshot(group: Group, moment: int) -> Iterator[Record]:
+    """Let a group of the classic protocol rebalance, and yield its snapshot."""
+    group.rebalance()
+    yield moment, b"\0\2" + _string(group.plan.group_id), _group_value(group, moment)
 
 
 def _commits(group: Group, start_ms: int, end_ms: int, for_each_partition: float) -> Iterator[Record]:
@@ -220,7 +219,7 @@ def _group_value(group: Group, moment: int) -> bytes:
     parts += [_string(members[0].member_id), struct.pack(">qi", EPOCH_MS + moment, len(members))]
     for member in members:
         instance = struct.pack(">h", -1) if member.group_instance_id is None else _string(member.group_instance_id)
-        parts += [_string(member.member_id), instance, _string(client_of(member)), _string(CLIENT_HOST), TIMEOUTS]
+        parts += [_string(member.member_id), instance, _string(group.client_of(member)), _string(CLIENT_HOST), TIMEOUTS]
         parts += [_blob(encode_subscription(member)), _blob(_assignment(group.assignment.get(member.member_id, ())))]
     return b"".join(parts)
 
@@ -272,7 +271,6 @@ def write_metadata(path: Path, plans: Sequence[GroupPlan], moments: Sequence[int
 
 
 def _described(topic: FleetTopic, moment: int) -> dict[str, object]:
-    digest = hashlib.md5(topic.name.encode(), usedforsecurity=False).digest()
     partitions = [
         {
             "partition": number,
@@ -283,4 +281,4 @@ def _described(topic: FleetTopic, moment: int) -> dict[str, object]:
         }
         for number in range(topic.partition_count)
     ]
-    return {"topic": topic.name, "topic_id": base64.urlsafe_b64encode(digest)[:22].decode(), "partitions": partitions}
+    return {"topic": topic.name, "topic_id": topic.topic_id, "partitions": partitions}

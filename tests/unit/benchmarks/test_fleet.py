@@ -235,6 +235,10 @@ def test_fleet_of_no_groups_is_refused_in_one_line(tmp_path: Path) -> None:
     assert make(tmp_path, "--groups", "0") == (2, "fleet: argument --groups: found 0, expected at least 1\n")
 
 
+def test_share_of_the_consumer_protocol_above_100_percent_is_refused_in_one_line(tmp_path: Path) -> None:
+    assert make(tmp_path, "--consumer-share", "101") == (2, "fleet: argument --consumer-share: found 101, expected 0 to 100\n")
+
+
 def test_full_disk_is_named_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "history").mkdir()
     (tmp_path / "history" / RECORDS_FILE).symlink_to("/dev/full")
