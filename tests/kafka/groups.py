@@ -7,14 +7,19 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
+from confluent_kafka import Consumer, ConsumerGroupState, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, OffsetSpec
 from kafka.admin import KafkaAdminClient, MemberToRemove
+
+from assignors.java.ordering import coordinator_partition
+from schemas.wire.keys import OFFSETS_TOPIC
 
 LONGEST_REBALANCE_S = 60.0
 CALM_S = 0.5
 LONGEST_CLOSE_S = 15.0
 TOPIC, PARTITION_COUNT = "orders", 4
+OFFSETS_PARTITIONS = 50
+"""Of ``__consumer_offsets``, by default."""
 
 Owned = frozenset[tuple[str, int]]
 
@@ -193,6 +198,8 @@ class Transactions:
         self._producer = Producer({"bootstrap.servers": address, "transactional.id": group_id, "log_level": 0})
         self._producer.init_transactions()
         self._consumer = Consumer({"bootstrap.servers": address, "log_level": 0, "group.id": group_id})
+        self._admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+        self._log = TopicPartition(OFFSETS_TOPIC, coordinator_partition(group_id, OFFSETS_PARTITIONS))
 
     def begin(self, partition: int, offset: int, note: str) -> None:
         """Write an offset into a new transaction."""
@@ -201,8 +208,16 @@ class Transactions:
         self._producer.send_offsets_to_transaction([offset_commit], self._consumer.consumer_group_metadata())
 
     def end(self, *, commits: bool) -> None:
-        """Commit the transaction, or give it up."""
+        """Commit the transaction, or give it up; return when its marker is in the log: the broker answers before it writes that."""
         (self._producer.commit_transaction if commits else self._producer.abort_transaction)()
+        deadline = time.monotonic() + LONGEST_REBALANCE_S
+        while self._end_offset(IsolationLevel.READ_COMMITTED) < self._end_offset(IsolationLevel.READ_UNCOMMITTED):
+            assert time.monotonic() < deadline, self._log
+            time.sleep(0.02)
+
+    def _end_offset(self, isolation: IsolationLevel) -> int:
+        (answer,) = self._admin.list_offsets({self._log: OffsetSpec.latest()}, isolation_level=isolation).values()
+        return int(answer.result().offset)
 
     def close(self) -> None:
         """Disconnect."""
