@@ -141,7 +141,7 @@ class _Group:
         self._left_instances: set[str] = set()
         self._open: FoldedRow | None = None
         self._awaited: tuple[str, ...] = ()
-        self._place = 0  # in the awaited members: those before it have reached their targets, or had when the place was set
+        self._unready_place = 0
 
     def replay(self, change: _Change) -> None:
         """Apply one record."""
@@ -227,10 +227,11 @@ class _Group:
         if self._open is None:
             return
         # From the member on that was not ready last time: most records leave it so, and a group may have thousands of members.
-        places = (place % len(self._awaited) for place in range(self._place, self._place + len(self._awaited)))
-        for place in places:
-            if self._awaited[place] in self._members.now and not self._has_reconciled(self._awaited[place]):
-                self._place = place
+        count = len(self._awaited)
+        for place in range(self._unready_place, self._unready_place + count):
+            member_id = self._awaited[place % count]
+            if member_id in self._members.now and not self._has_reconciled(member_id):
+                self._unready_place = place % count
                 return
         if any(member_id in self._members.now for member_id in self._awaited):
             self._open["reconciled_at"], self._open["is_superseded"], self._open = micros(now_ms), False, None
@@ -281,7 +282,7 @@ class _Group:
             self._open["is_superseded"] = True
         self.snapshots.append(content)
         self._open, self._awaited = (content, tuple(members)) if members else (None, ())
-        self._place = 0
+        self._unready_place = 0
         self._members.forget_until(generation)
         self._expressions.forget_until(generation)
 
