@@ -18,8 +18,6 @@ LONGEST_REBALANCE_S = 60.0
 CALM_S = 0.5
 LONGEST_CLOSE_S = 15.0
 TOPIC, PARTITION_COUNT = "orders", 4
-OFFSETS_PARTITIONS = 50
-"""Of ``__consumer_offsets``, by default."""
 
 Owned = frozenset[tuple[str, int]]
 
@@ -199,7 +197,7 @@ class Transactions:
         self._producer.init_transactions()
         self._consumer = Consumer({"bootstrap.servers": address, "log_level": 0, "group.id": group_id})
         self._admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
-        self._log = TopicPartition(OFFSETS_TOPIC, coordinator_partition(group_id, OFFSETS_PARTITIONS))
+        self._group_id = group_id
 
     def begin(self, partition: int, offset: int, note: str) -> None:
         """Write an offset into a new transaction."""
@@ -210,13 +208,15 @@ class Transactions:
     def end(self, *, commits: bool) -> None:
         """Commit the transaction, or give it up; return when its marker is in the log: the broker answers before it writes that."""
         (self._producer.commit_transaction if commits else self._producer.abort_transaction)()
+        partitions = self._admin.list_topics(OFFSETS_TOPIC).topics[OFFSETS_TOPIC].partitions
+        log = TopicPartition(OFFSETS_TOPIC, coordinator_partition(self._group_id, len(partitions)))
         deadline = time.monotonic() + LONGEST_REBALANCE_S
-        while self._end_offset(IsolationLevel.READ_COMMITTED) < self._end_offset(IsolationLevel.READ_UNCOMMITTED):
-            assert time.monotonic() < deadline, self._log
+        while self._end_offset(log, IsolationLevel.READ_COMMITTED) < self._end_offset(log, IsolationLevel.READ_UNCOMMITTED):
+            assert time.monotonic() < deadline, log
             time.sleep(0.02)
 
-    def _end_offset(self, isolation: IsolationLevel) -> int:
-        (answer,) = self._admin.list_offsets({self._log: OffsetSpec.latest()}, isolation_level=isolation).values()
+    def _end_offset(self, log: TopicPartition, isolation: IsolationLevel) -> int:
+        (answer,) = self._admin.list_offsets({log: OffsetSpec.latest()}, isolation_level=isolation).values()
         return int(answer.result().offset)
 
     def close(self) -> None:
