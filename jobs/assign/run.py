@@ -23,7 +23,8 @@ from jobs.storage.solution_rows import explode_members
 from jobs.storage.table_changes import apply_changes
 from jobs.storage.topic_changes import changed_topics
 from jobs.storage.warehouse import Warehouse
-from jobs.workers.packing import pack_chunks, runs_by_group, spread_groups, topic_runs
+from jobs.workers.packing import pack_chunks, runs_by_group, topic_runs
+from jobs.workers.partitions import spread_groups
 from schemas.computed_row_types import RowKind
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import SOLVED_ROWS

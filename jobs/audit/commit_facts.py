@@ -28,6 +28,7 @@ from jobs.storage.current_lag import newest_with_ends
 from jobs.storage.hashed_keys import hashed
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import Guard, WorkerLimits
+from jobs.workers.partitions import keep_together
 from schemas.computed_row_types import CommitSignsRow, FoundRow
 from schemas.keys import GROUP_KEY, TOPIC_KEY
 from schemas.staging import COMMIT_SIGNS, FOUND_ROWS
@@ -97,7 +98,7 @@ def fact_rows(
     if looks is not None:
         parts.append(of_kind(looks, FactOrder.LOOK, F.col("look")["look_us"], F.col("look")))
     rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts)
-    return rows.repartition(*GROUP_KEY).sortWithinPartitions(*hashed(*GROUP_KEY), "row_order", "place")
+    return keep_together(rows, *GROUP_KEY).sortWithinPartitions(*hashed(*GROUP_KEY), "row_order", "place")
 
 
 @dataclass

@@ -26,6 +26,7 @@ from jobs.findings.commits import LEAST_GROWTH_MS
 from jobs.storage.hashed_keys import hashed
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import Guard, WorkerLimits
+from jobs.workers.partitions import keep_together
 from schemas.computed_row_types import CommitSignsRow
 from schemas.keys import GROUP_KEY
 from schemas.staging import COMMIT_SIGNS
@@ -126,7 +127,7 @@ def sign_rows(generations: DataFrame, assignments: DataFrame, last: DataFrame) -
         packed(last, 2, "last", ("topic", "commits"), {"commits": F.transform("commits", _needed)}),
     )
     rows = parts[0].unionByName(parts[1], allowMissingColumns=True).unionByName(parts[2], allowMissingColumns=True)
-    return rows.repartition(*GROUP_KEY).sortWithinPartitions(*hashed(*GROUP_KEY), "row_order")
+    return keep_together(rows, *GROUP_KEY).sortWithinPartitions(*hashed(*GROUP_KEY), "row_order")
 
 
 def _needed(commit: Column) -> Column:

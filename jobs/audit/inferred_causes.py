@@ -23,6 +23,7 @@ from jobs.audit.new_commits import CLOCKS_DIFFER, READ_HERE, retained_rows
 from jobs.context import RunContext
 from jobs.storage.hashed_keys import hashed
 from jobs.storage.scratch import MOST_KEYS_SENT, StagedKeys
+from jobs.workers.partitions import keep_together
 from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY
 from schemas.staging import EXPIRED_SESSIONS
 from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS
@@ -115,7 +116,7 @@ def commits_around(silent: DataFrame, movements: DataFrame, commits: DataFrame) 
     marked = around.join(F.broadcast(own), [*PARTITION_KEY, "position", "member_id"], "left")
     marked = marked.withColumn("is_own", F.coalesce("is_owned", F.lit(False))).where("is_own OR committed_us < observed_us")
     chosen = marked.select(*GROUP_KEY, *DEPARTURE_FIELDS, *COMMIT_FIELDS)
-    return chosen.repartition(*MEMBER_KEY).sortWithinPartitions(*hashed(*MEMBER_KEY), "committed_us")
+    return keep_together(chosen, *MEMBER_KEY).sortWithinPartitions(*hashed(*MEMBER_KEY), "committed_us")
 
 
 def _is_logged_departure(cause: Column) -> Column:

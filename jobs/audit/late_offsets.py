@@ -21,7 +21,8 @@ from jobs.findings import LOAD_RULES
 from jobs.storage.changed_findings import replace_findings
 from jobs.storage.scratch import StagedKeys
 from jobs.workers.guard import WorkerLimits
-from jobs.workers.packing import spread_groups, topic_columns
+from jobs.workers.packing import topic_columns
+from jobs.workers.partitions import spread_groups
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import RESUMED_ROWS
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, GENERATION_TOPICS, MOVEMENTS, SUBSCRIPTION_SNAPSHOTS

@@ -17,7 +17,7 @@ from jobs.audit import udfs as audit_udfs
 from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS
 from jobs.audit.load_imbalance import AUDIT_KEY
 from jobs.context import RunContext
-from jobs.workers.packing import spread_groups
+from jobs.workers.partitions import spread_groups
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import EXPLAINED_ROWS
 from schemas.tables import GENERATION_AUDITS, GROUP_EVENTS, SUBSCRIPTION_SNAPSHOTS

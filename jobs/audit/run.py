@@ -39,7 +39,8 @@ from jobs.context import RunContext, StageResult
 from jobs.runtime.session import batches_of_small_rows
 from jobs.storage.scratch import StagedKeys
 from jobs.storage.warehouse import Warehouse
-from jobs.workers.packing import flatten_snapshots, spread_groups, topic_columns
+from jobs.workers.packing import flatten_snapshots, topic_columns
+from jobs.workers.partitions import spread_groups
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import AUDITED_ROWS, AUDITED_TABLES
 from schemas.tables import (

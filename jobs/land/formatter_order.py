@@ -16,6 +16,7 @@ from jobs.land.udfs import STORED
 from jobs.runtime.errors import InputError
 from jobs.storage.derived_results import results_of
 from jobs.storage.table_changes import TableChange, Tables
+from jobs.workers.partitions import keep_together
 from schemas.keys import GROUP_KEY
 from schemas.staging import ALIGNED_ROWS
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TableSpec
@@ -144,7 +145,7 @@ def _aligned(context: RunContext, tables: Tables, decoded: DataFrame) -> DataFra
         for target in _TARGETS.values()
         if not tables.is_empty(target.spec.name)
     ]
-    together = reduce(DataFrame.unionByName, [events, *stored]).repartition(*GROUP_KEY)
+    together = keep_together(reduce(DataFrame.unionByName, [events, *stored]), *GROUP_KEY)
     in_order = together.sortWithinPartitions(*decode_udfs.SEQUENCE, "part", "order_in_part")
     return in_order.mapInArrow(partial(decode_udfs.align_groups, limits=context.worker_limits), ALIGNED_ROWS)
 

@@ -23,6 +23,7 @@ from jobs.land.deduplication import conflict_positions, is_folded
 from jobs.storage.derived_results import results_of
 from jobs.storage.scratch import StagedKeys
 from jobs.storage.table_changes import ChangedTables, TableChange, Tables
+from jobs.workers.partitions import keep_together
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import FOLDED_ROWS
 from schemas.tables import GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
@@ -150,7 +151,7 @@ def _fold(context: RunContext, tables: Tables, records: DataFrame) -> DataFrame:
         names.setdefault(cluster_id, {})[topic_id] = topic
     of_protocol = records.where(F.col("type").isin(*RECORD_TYPES))
     columns = (*GROUP_KEY, "source", "offsets_partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"), "key", "value")
-    in_order = of_protocol.select(*columns).repartition(*GROUP_KEY).sortWithinPartitions(*GROUP_KEY, "offset")
+    in_order = keep_together(of_protocol.select(*columns), *GROUP_KEY).sortWithinPartitions(*GROUP_KEY, "offset")
     folded = in_order.mapInArrow(partial(decode_udfs.fold_groups, topic_names=names, limits=context.worker_limits), FOLDED_ROWS)
     added = {"observed_month": F.trunc("observed_at", "month")}
     added |= {"is_generation_inferred": F.lit(False), "has_subscriptions": F.lit(True), "placed_by": F.lit(None).cast("string")}

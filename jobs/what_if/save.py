@@ -21,7 +21,8 @@ from jobs.storage.warehouse import Warehouse
 from jobs.what_if import udfs
 from jobs.what_if.options import WhatIfOptions
 from jobs.what_if.written_changes import read_changes
-from jobs.workers.packing import flatten_snapshots, spread_groups, topic_columns
+from jobs.workers.packing import flatten_snapshots, topic_columns
+from jobs.workers.partitions import spread_groups
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import PLAYED_ROWS
 from schemas.tables import (

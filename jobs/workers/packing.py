@@ -90,36 +90,11 @@ def flatten_snapshots(snapshots: DataFrame, *others: str) -> DataFrame:
     return snapshots.withColumns(columns).select(*GROUP_KEY, *SNAPSHOT_FIELDS, *others)
 
 
-FEWEST_SPREAD, MOST_SPREAD = 3, 64
-"""Range of shuffle partitions that ``spread_groups`` keeps: a small run has two, and hundreds cost more than they save."""
-
-
-GENERATIONS_OF_TASK = 50
-"""Generations that a task of workers should have at least: a task takes as long to start as some ten generations to compute."""
-
-
-def spread_groups(rows: DataFrame, generation_count: int | None = None) -> DataFrame:
-    """Return rows with each group in one partition, for workers: in all partitions of a shuffle if these are some dozens.
-
-    Adaptive execution would merge partitions by their bytes. But the work on a group takes far longer than its transfer, so the last
-    partition would keep one core busy while the others wait.
-
-    Args:
-        generation_count: how many generations there are to compute, if it is known: few go to few partitions.
-    """
-    count = rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-    is_kept = count.isdecimal() and FEWEST_SPREAD <= int(count) <= MOST_SPREAD  # some platforms choose the number themselves
-    if not is_kept:
-        return rows.repartition(*GROUP_KEY)
-    enough = MOST_SPREAD if generation_count is None else max(FEWEST_SPREAD, generation_count // GENERATIONS_OF_TASK)
-    return rows.repartition(min(int(count), enough), *GROUP_KEY)
-
-
 def pack_chunks(snapshots: DataFrame, max_generations: int, max_bytes: int) -> DataFrame:
     """Return one row per chunk: consecutive snapshots of one group, at most ``max_generations`` and about ``max_bytes``.
 
-    Rows: (cluster_id, group_id, chunk); ``ordinal`` counts the group's snapshots before the chunk. Chunks of one group are in one
-    partition. A worker keeps the open group from row to row.
+    Rows: (cluster_id, group_id, chunk); ``ordinal`` counts the group's snapshots before the chunk. A worker keeps the open group from row
+    to row.
     """
     in_order = Window.partitionBy(*GROUP_KEY).orderBy("position")
     size = 64 + F.size("members_member_id") * 200 + (F.size("topics") + F.size("owned_topics") + F.size("assigned_topics")) * 40

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import subprocess
@@ -72,3 +73,16 @@ def test_no_frame_of_a_window_goes_from_each_row_to_the_end() -> None:
     """Spark goes through the rest of the window again for each row. It does not for an aggregate of the whole window, or from its end."""
     files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     assert [path.name for path in files if "unboundedFollowing" in path.read_text(encoding="utf-8")] == []
+
+
+def test_rows_that_are_sorted_for_workers_are_not_distributed_by_a_repartition() -> None:
+    """Spark may leave it out: see ``jobs.workers.partitions``. Only rows of an aggregate or a window may be distributed so."""
+    sorting = {}
+    for path in sorted((ROOT / "jobs").rglob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                called = {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)}
+                if "sortWithinPartitions" in called:
+                    sorting[f"{path.name} {function.name}"] = called
+    assert len(sorting) > 5
+    assert [name for name, called in sorting.items() if "repartition" in called] == []

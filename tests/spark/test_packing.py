@@ -21,7 +21,6 @@ from jobs.workers.packing import (
     group_by_topic,
     pack_chunks,
     runs_by_group,
-    spread_groups,
     topic_runs,
     unpack_generation,
     unpack_runs,
@@ -311,24 +310,3 @@ def test_a_group_gets_the_runs_of_the_topics_it_names(spark: SparkSession) -> No
         "u": [TopicRun(0, 0, 1, "id-u", ((),))],
     }
     assert unpack_runs({"run_topic": None}) == {}
-
-
-@pytest.mark.parametrize(
-    ("partitions", "generation_count", "expected"),
-    [
-        pytest.param(40, None, 40, id="an unknown number: all partitions of a shuffle"),
-        pytest.param(40, 5_000, 40, id="many generations"),
-        pytest.param(40, 250, 5, id="few: a task of workers starts for fifty of them"),
-        pytest.param(40, 1, 3, id="a generation may be large, so that its task should not wait for others"),
-        pytest.param(4, 5_000, 4, id="never more than a shuffle has"),
-    ],
-)
-def test_groups_are_spread_over_as_many_tasks_as_they_need(
-    spark: SparkSession, partitions: int, generation_count: int | None, expected: int
-) -> None:
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", partitions)
-    try:
-        assert spread_groups(snapshots(spark, *ROWS), generation_count).rdd.getNumPartitions() == expected
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", before or "200")
