@@ -63,13 +63,14 @@ def stuck_facts(begun: DataFrame, events: DataFrame, audits: DataFrame, snapshot
     last_lines = lines.groupBy("cluster_id", "broker").agg(F.max("logged_at").alias("broker_until"))
     later = begun.join(known.select(*GROUP_KEY, "observed_at"), list(GROUP_KEY)).where("logged_at > observed_at").drop("observed_at")
     later = later.join(last_lines, ["cluster_id", "broker"], "left")
+    in_order = F.struct("logged_at", "line_hash")  # of events in one millisecond the same one counts, in whatever order they landed
     lasting = later.groupBy(*GROUP_KEY).agg(
         F.min("logged_at").alias("since"),
         F.max(F.when(is_seen, F.col("logged_at")).otherwise(F.col("broker_until"))).alias("until"),
         F.count_if(is_seen).alias("poll_count"),
-        F.max_by("state", F.when(is_seen, F.col("logged_at"))).alias("state"),
-        F.max_by("member_ids", F.when(is_seen, F.col("logged_at"))).alias("seen_ids"),
-        F.min_by("reason", F.when(~is_seen, F.col("logged_at"))).alias("reason"),
+        F.max_by("state", F.when(is_seen, in_order)).alias("state"),
+        F.max_by("member_ids", F.when(is_seen, in_order)).alias("seen_ids"),
+        F.min_by("reason", F.when(~is_seen, in_order)).alias("reason"),
     )
     columns = {
         "observed_at_ms": F.unix_millis("observed_at"),

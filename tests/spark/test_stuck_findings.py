@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from jobs.audit.stuck_findings import open_rebalances, stuck_facts
@@ -47,7 +48,11 @@ def event_row(group: str, event: Event) -> Row:
 
 
 def facts(spark: SparkSession) -> dict[str, dict[str, Any]]:
-    events = frame(spark, GROUP_EVENTS.schema, [event_row(group, event) for group, of_group in CASES.items() for event in of_group])
+    return facts_of(spark, [event_row(group, event) for group, of_group in CASES.items() for event in of_group])
+
+
+def facts_of(spark: SparkSession, rows_of_events: list[Row]) -> dict[str, dict[str, Any]]:
+    events = frame(spark, GROUP_EVENTS.schema, rows_of_events)
     generations = [
         snapshot_row(
             group,
@@ -76,3 +81,11 @@ def test_rebalance_lasts_from_its_first_sign_to_the_last_one(spark: SparkSession
     assert (of_log["reason"], of_log["state"], of_log["member_ids"]) == ("began at 110", None, ["a", "b", "d"])
     assert (of_polls["reason"], of_polls["state"], of_polls["member_ids"]) == (None, "seen at 230", ["m230"])
     assert (of_both["reason"], of_both["state"], of_both["member_ids"]) == ("began at 105", "seen at 230", ["m230"])
+
+
+@pytest.mark.parametrize("word", [SEEN, STARTED])
+def test_of_events_in_one_millisecond_the_same_one_counts_in_any_order(spark: SparkSession, word: str) -> None:
+    pair = [event_row("seen", (110, word, broker)) | {"line_hash": broker, "state": broker, "reason": broker} for broker in "12"]
+    first, second = (facts_of(spark, rows)["seen"] for rows in (pair, pair[::-1]))
+    assert first == second
+    assert (first["state"], first["reason"]) == (("2", None) if word == SEEN else (None, "1"))
