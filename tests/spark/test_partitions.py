@@ -4,31 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.runtime.session import settings
 from jobs.workers.batches import Batches
 from jobs.workers.partitions import keep_together, spread_groups
 from schemas.keys import GROUP_KEY
 
 GROUPS, TASKS = 10, 4
 BROADCAST = "autoBroadcastJoinThreshold"
-
-
-@contextmanager
-def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in values}
-    for name, value in values.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, earlier in before.items():
-            spark.conf.unset(name) if earlier is None else spark.conf.set(name, earlier)
 
 
 @pytest.fixture
@@ -90,9 +78,5 @@ def test_a_repartition_by_the_columns_of_a_key_would_not_bring_a_group_to_one_wo
 def test_groups_are_spread_over_as_many_tasks_as_they_need(
     spark: SparkSession, partitions: int, generation_count: int | None, expected: int
 ) -> None:
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", partitions)
-    try:
+    with settings(spark, {"spark.sql.shuffle.partitions": str(partitions)}):
         assert spread_groups(rows_of_groups(spark), generation_count).rdd.getNumPartitions() == expected
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", before or "200")
