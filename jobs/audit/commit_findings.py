@@ -23,7 +23,7 @@ from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE
 from jobs.storage.changed_findings import replace_findings
 from jobs.storage.current_lag import newest_positions
 from jobs.storage.last_commits import read_last_commits, write_last_commits
-from jobs.storage.scratch import MOST_KEYS_SENT, StagedKeys
+from jobs.storage.scratch import StagedKeys
 from jobs.workers.guard import WorkerLimits
 from schemas.config import DEFAULT_RETENTION_HOURS
 from schemas.keys import GENERATION_KEY, GROUP_KEY
@@ -33,7 +33,6 @@ from schemas.tables import (
     FINDINGS,
     GENERATION_AUDITS,
     GROUP_RECORDS,
-    GROUP_STATES,
     OFFSET_SNAPSHOTS,
     SUBSCRIPTION_SNAPSHOTS,
     TOPIC_SNAPSHOTS,
@@ -254,9 +253,7 @@ def refresh(context: RunContext) -> None:
         return
     tables = (GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS, GROUP_RECORDS)
     audits, snapshots, assignments, commits, looks, records = (warehouse.read(spec.name) for spec in tables)
-    newest = newest_positions(audits)
-    if warehouse.count(GROUP_STATES.name) <= MOST_KEYS_SENT:  # every audited group has a row there
-        newest = F.broadcast(newest)
+    newest = warehouse.materialize_keys("newest_positions", newest_positions(audits)).select(*GENERATION_KEY)
     generations = warehouse.materialize_keys("newest_generations", newest_generations(newest, snapshots))
     write_last_commits(warehouse)
     last, commit_count = read_last_commits(warehouse), warehouse.count(OFFSET_SNAPSHOTS.name)
