@@ -101,18 +101,18 @@ def test_late_metadata_snapshots_give_equal_tables(order: str, make_tables, reco
 
 
 @pytest.mark.slow
-def test_stages_one_by_one_give_what_the_run_gives(evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_stages_one_by_one_give_what_the_run_gives(evenkeel, recorded_warehouse: Path, tmp_path: Path) -> None:
     warehouse = tmp_path / "warehouse"
-    assert evenkeel("land", "--warehouse", warehouse) == 0
+    assert evenkeel("land", "--warehouse", warehouse, "--input", RECORDED) == 0
     assert evenkeel("assign", "--warehouse", warehouse) == 0
     assert evenkeel("audit", "--warehouse", warehouse) == 0
     assert evenkeel("report", "--warehouse", warehouse) == 0
     assert (warehouse / "report.html").stat().st_size > 10_000
-    assert_equal_warehouses(warehouse, demo_warehouse)
+    assert_equal_warehouses(warehouse, recorded_warehouse)
     before = versions(warehouse)
     assert evenkeel("assign", "--warehouse", warehouse) == 0
     assert evenkeel("audit", "--warehouse", warehouse) == 0
     assert {name for name, version in versions(warehouse).items() if version != before[name]} == {"runs"}
     assert evenkeel("assign", "--recompute", "--warehouse", warehouse) == 0
     assert evenkeel("audit", "--warehouse", warehouse) == 0
-    assert_equal_warehouses(warehouse, demo_warehouse)
+    assert_equal_warehouses(warehouse, recorded_warehouse)
