@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from jobs.assign import expansion, udfs
 from jobs.context import RunContext, StageResult
 from jobs.storage.derived_results import forget_unnamed_topics, results_of
+from jobs.storage.generation_work import work_by_bucket
 from jobs.storage.last_commits import forget_last_commits
 from jobs.storage.scratch import StagedKeys
 from jobs.storage.solution_rows import explode_members
@@ -24,7 +25,7 @@ from jobs.storage.table_changes import apply_changes
 from jobs.storage.topic_changes import changed_topics
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import pack_chunks, runs_by_group, topic_runs
-from jobs.workers.partitions import spread_groups
+from jobs.workers.partitions import MANY_GENERATIONS, spread_groups
 from schemas.computed_row_types import RowKind
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import SOLVED_ROWS
@@ -168,7 +169,7 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None, g
 
     Args:
         groups: cluster_id, group_id, state, the topics held in it and the number of snapshots up to it; None if no group has a state.
-        generation_count: how many snapshots these are, if it is known.
+        generation_count: how many snapshots these are at most, if it is known.
     """
     settings, looks = context.settings, context.warehouse.read(TOPIC_SNAPSHOTS.name)
     solve_settings = udfs.SolveSettings(
@@ -187,7 +188,8 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None, g
         chunks = chunks.withColumns({"state": F.lit(None).cast("binary"), "snapshot_count": F.lit(0).cast("bigint")})
     else:
         chunks = chunks.join(groups.select(*GROUP_KEY, "state", "snapshot_count"), list(GROUP_KEY))
-    problems = spread_groups(chunks, generation_count).sortWithinPartitions(*GROUP_KEY, "ordinal")
+    work = work_by_bucket(snapshots) if (generation_count or 0) >= MANY_GENERATIONS else None
+    problems = spread_groups(chunks, generation_count, work).sortWithinPartitions(*GROUP_KEY, "ordinal")
     return problems.mapInPandas(partial(udfs.solve_chunks, settings=solve_settings), SOLVED_ROWS)
 
 
@@ -287,7 +289,7 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
     snapshots = of_consumers(warehouse.read(name))
     is_first = warehouse.is_empty(GROUP_STATES.name)
     if is_first:
-        _write(context, warehouse.materialize("assign", solve(context, snapshots, None)))
+        _write(context, warehouse.materialize("assign", solve(context, snapshots, None, warehouse.count(name))))
     elif has_new_records and foreign is not None:
         _take_back(context, foreign)
     if not is_first and (recompute or consumed is not None or consumed_looks is not None):
@@ -316,7 +318,10 @@ def _go_on(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recomput
         .drop("played_until")
     )
     fresh_count, is_redone = continued.rows.agg(F.sum("fresh_count"), F.bool_or("is_redone")).collect()[0]
-    solved = warehouse.materialize("assign", solve(context, pending, continued.rows, None if is_redone else fresh_count))
+    most = None if is_redone else fresh_count
+    if recompute:
+        most = warehouse.count(SUBSCRIPTION_SNAPSHOTS.name)
+    solved = warehouse.materialize("assign", solve(context, pending, continued.rows, most))
     if is_redone:
         _forget(warehouse, continued.rows)
     _write(context, solved, continued)

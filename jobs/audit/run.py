@@ -7,7 +7,8 @@ partitions were withheld, or as a member left that may have come back. Findings 
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, Window
@@ -34,13 +35,14 @@ from jobs.audit.new_commits import (
     read_new_commits,
 )
 from jobs.audit.offset_rows import RowOrder, commit_rows, in_log_order, look_rows, sorted_by_log
-from jobs.audit.row_sizes import FROM_COMMITS, largest_row_bytes
+from jobs.audit.survey import FROM_COMMITS, Survey, survey
 from jobs.context import RunContext, StageResult
 from jobs.runtime.session import batches_of_small_rows
+from jobs.storage.generation_work import work_by_bucket
 from jobs.storage.scratch import StagedKeys
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import flatten_snapshots, topic_columns
-from jobs.workers.partitions import spread_groups
+from jobs.workers.partitions import MANY_GENERATIONS, spread_groups
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import AUDITED_ROWS, AUDITED_TABLES
 from schemas.tables import (
@@ -205,13 +207,20 @@ def _topics_of_groups(warehouse: Warehouse, groups: StagedKeys | None) -> DataFr
     return topics if groups is None else topics.join(groups.select(*GROUP_KEY, "from_time"), list(GROUP_KEY))
 
 
-def history_rows(warehouse: Warehouse, groups: StagedKeys | None, complete: DataFrame, generation_count: int | None = None) -> DataFrame:
+def history_rows(
+    warehouse: Warehouse,
+    groups: StagedKeys | None,
+    complete: DataFrame,
+    generation_count: int | None = None,
+    work: Mapping[int, int] | None = None,
+) -> DataFrame:
     """Return all rows that the audit reads, in its order: those of generations, and the commits and metadata snapshots of their groups.
 
     One shuffle brings a group's rows together; the workers keep the open group from batch to batch.
 
     Args:
         generation_count: how many generations are new in these groups; None if it is not known.
+        work: as ``work_by_bucket`` returns it; None if it is not known.
     """
     commits = warehouse.read(OFFSET_SNAPSHOTS.name)
     if groups is not None:
@@ -219,16 +228,17 @@ def history_rows(warehouse: Warehouse, groups: StagedKeys | None, complete: Data
     looks = look_rows(_topics_of_groups(warehouse, groups), warehouse.read(TOPIC_SNAPSHOTS.name), is_bounded=groups is not None)
     generations = {RowOrder.GENERATION: snapshot_rows(warehouse, groups, complete), RowOrder.SOLUTION: solution_rows(warehouse, groups)}
     rows = in_log_order(generations, commit_rows(commits), looks)
-    return sorted_by_log(spread_groups(rows, generation_count), F.col("solution.basis"), F.col("solution.strategy"))
+    return sorted_by_log(spread_groups(rows, generation_count, work), F.col("solution.basis"), F.col("solution.strategy"))
 
 
-def _batches(context: RunContext) -> AbstractContextManager[None]:
-    """Return what makes batches of an audit of all groups; it costs one pass over the snapshots if there are many commits."""
+def _survey(context: RunContext) -> Survey | None:
+    """Return what the rows of an audit of all groups are like; None where finding out would cost more than it saves."""
     warehouse = context.warehouse
-    if warehouse.is_empty(OFFSET_SNAPSHOTS.name) or warehouse.count(OFFSET_SNAPSHOTS.name) < FROM_COMMITS:
-        return nullcontext()
+    has_many_commits = not warehouse.is_empty(OFFSET_SNAPSHOTS.name) and warehouse.count(OFFSET_SNAPSHOTS.name) >= FROM_COMMITS
+    if not has_many_commits and warehouse.count(SUBSCRIPTION_SNAPSHOTS.name) < MANY_GENERATIONS:
+        return None
     snapshots, topics = (warehouse.read(spec.name) for spec in (SUBSCRIPTION_SNAPSHOTS, GENERATION_TOPICS))
-    return batches_of_small_rows(context.spark, largest_row_bytes(snapshots, topics, context.metadata_index.most_partitions))
+    return survey(snapshots, topics, context.metadata_index.most_partitions)
 
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
@@ -347,8 +357,14 @@ def _audit(context: RunContext, consumed: int) -> StagedKeys | None:
     if groups is not None:
         snapshots = snapshots.join(groups.distinct(*GROUP_KEY), list(GROUP_KEY), "left_semi")
     complete = complete_groups(snapshots, context.state.origins)
-    rows = history_rows(warehouse, groups, complete, new_count).mapInArrow(audit_history, AUDITED_ROWS)
-    with _batches(context) if groups is None else nullcontext():
+    found, work = None, None
+    if groups is None:
+        found = _survey(context)
+        work = None if found is None else found.work
+    elif (new_count or 0) >= MANY_GENERATIONS:
+        work = work_by_bucket(_of_groups(warehouse, SUBSCRIPTION_SNAPSHOTS.name, groups))
+    rows = history_rows(warehouse, groups, complete, new_count, work).mapInArrow(audit_history, AUDITED_ROWS)
+    with nullcontext() if found is None else batches_of_small_rows(context.spark, found.largest_row_bytes):
         staged = warehouse.materialize("audit", rows)
     if groups is not None and is_stale:
         _forget(warehouse, groups.rows)

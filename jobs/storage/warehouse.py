@@ -204,6 +204,8 @@ class Warehouse(TableReader):
         Args:
             rows: they may be computed from those of the table.
         """
+        if self.is_empty(name):  # an overwrite would ask Delta for the files to replace: two more Spark jobs
+            return self.append(name, rows)
         writer = aligned(rows, ALL_TABLES[name]).writeTo(self.identifier(name))
         return self._write(name, partial(writer.overwrite, F.lit(True)))
 

@@ -11,9 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.runtime.session import settings
+from jobs.storage.generation_work import work_by_bucket
 from jobs.workers.batches import Batches
 from jobs.workers.partitions import keep_together, spread_groups
 from schemas.keys import GROUP_KEY
+from tests.builders.frames import entries, member_row, snapshot_row, snapshots
 
 GROUPS, TASKS = 10, 4
 BROADCAST = "autoBroadcastJoinThreshold"
@@ -80,3 +82,27 @@ def test_groups_are_spread_over_as_many_tasks_as_they_need(
 ) -> None:
     with settings(spark, {"spark.sql.shuffle.partitions": str(partitions)}):
         assert spread_groups(rows_of_groups(spark), generation_count).rdd.getNumPartitions() == expected
+
+
+def test_work_counts_generations_members_and_partitions(spark: SparkSession) -> None:
+    of_two = [member_row("m", assigned=entries(t=[0, 1], u=[0])), member_row("n", assigned=entries(t=[2]))]
+    rows = snapshots(spark, snapshot_row("g", 1, *of_two), snapshot_row("g", 2, *of_two), snapshot_row("h", 1))
+    assert sorted(work_by_bucket(rows).values()) == [150, 2 * (150 + 2 * 6 + 4)]  # a group without members has a generation all the same
+
+
+def test_a_task_has_the_largest_group_alone_and_starts_first(spark: SparkSession, joined_again: None) -> None:
+    large = member_row("m", assigned=entries(t=list(range(3_000))))
+    small = member_row("m", assigned=entries(t=[0]))
+    given = snapshots(spark, *[snapshot_row(str(number), 1, large if number == 7 else small) for number in range(GROUPS)])
+    named = given.groupBy("group_id").agg(F.first("cluster_id").alias("cluster_id"))
+    # A join as in the audit: rows of a group without any snapshot are among them.
+    rows = named.unionByName(named.limit(1).select(F.lit("without snapshots").alias("group_id"), "cluster_id")).join(
+        rows_of_groups(spark, 4).select(F.col("id").alias("row")), F.lit(True)
+    )
+    work = {number: amount * 30 for number, amount in work_by_bucket(given).items()}  # of many generations
+    spread = spread_groups(rows, None, work).sortWithinPartitions(*GROUP_KEY)
+    assert groups_of_tasks(spread) == {**{str(number): 1 for number in range(GROUPS)}, "without snapshots": 1}
+    tasks = spread.select("group_id", F.spark_partition_id().alias("task")).distinct().collect()
+    assert [row["group_id"] for row in tasks if row["task"] == 0 and row["group_id"] != "without snapshots"] == ["7"]
+    per_task = Counter(row["task"] for row in tasks if row["group_id"] not in ("7", "without snapshots"))
+    assert sorted(per_task) == [1, 2, 3] and set(per_task.values()) == {3}

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.audit.row_sizes import largest_row_bytes
+from jobs.audit.survey import survey
 from jobs.runtime.session import BATCH_BYTES, BATCH_ROWS, MOST_BATCH_BYTES, NO_LIMIT, OUR_BATCH_BYTES, batches_of_small_rows, settings
 from jobs.workers.packing import flatten_snapshots
 from schemas.tables import GENERATION_TOPICS
@@ -27,7 +27,7 @@ def test_no_generation_has_more_bytes_than_the_largest(spark: SparkSession, rows
     given = snapshots(spark, *rows)
     packed = flatten_snapshots(given).toArrow()
     most = max(pa.Table.from_pylist([row], packed.schema).nbytes for row in packed.to_pylist())
-    largest = largest_row_bytes(given, frame(spark, GENERATION_TOPICS.schema, []), 0)
+    largest = survey(given, frame(spark, GENERATION_TOPICS.schema, []), 0).largest_row_bytes
     assert most / 2 < largest + FIXED_BYTES < 20 * most
 
 
@@ -36,8 +36,8 @@ def test_a_solution_and_a_metadata_snapshot_count_by_their_partitions(spark: Spa
     topics = frame(
         spark, GENERATION_TOPICS.schema, [{"cluster_id": "c", "topics_hash": "x", "topics": [TOPIC, {**TOPIC, "partition_count": None}]}]
     )
-    assert 24_000 < largest_row_bytes(none, topics, 0) < 25_000
-    assert largest_row_bytes(none, topics, 100_000) == 2_400_000
+    assert 24_000 < survey(none, topics, 0).largest_row_bytes < 25_000
+    assert survey(none, topics, 100_000).largest_row_bytes == 2_400_000
 
 
 @pytest.fixture
