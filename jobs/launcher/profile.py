@@ -158,9 +158,9 @@ def choose_profile(workload: Workload, conf_folder: str, forced: str, machine: M
     fitted = _fit({**beneath, **special}, machine, ENOUGH_BYTES if is_unknown else inputs.counted + stored)
     chosen = {key: own.settings.get(key, value) for key, value in fitted.items()}
     needed = {key: value for key, value in chosen.items() if own.replaces_file or value != beneath.get(key)}
-    warehouse = "no tables yet" if tables is None else f"tables of {_megabytes(tables)}"
+    warehouse = "no tables yet" if tables is None else f"tables of {_size(tables)}"
     facts = (
-        f"inputs of {_megabytes(inputs.found)}{'' if inputs.is_all else ' and more'}" if workload.inputs else "",
+        f"inputs of {_size(inputs.found)}{'' if inputs.is_all else ' and more'}" if workload.inputs else "",
         workload.without_size,
         "tables elsewhere" if workload.warehouse is None else warehouse,
         _heap(chosen["spark.driver.memory"], machine),
@@ -209,5 +209,8 @@ def _heap(memory: str, machine: Machine) -> str:
     return f"heap of {text}{', a third of the memory' if is_third else ''}"
 
 
-def _megabytes(count: int) -> str:
+def _size(count: int) -> str:
+    """Return a number of bytes for the log line."""
+    if count < MB:
+        return f"{max(count // 1024, 1)} KB"
     return f"{count / MB:.1f} MB" if count < 10 * MB else f"{count / MB:.0f} MB"

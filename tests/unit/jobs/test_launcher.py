@@ -426,7 +426,7 @@ def test_a_warehouse_is_measured_by_its_newest_version(tmp_path: Path):
 @pytest.mark.parametrize(
     ("input_bytes", "table_bytes", "chosen", "partitions", "reason"),
     [
-        (MB // 20, None, "small", None, "inputs of 0.0 MB, no tables yet"),
+        (MB // 20, None, "small", None, "inputs of 51 KB, no tables yet"),
         (4 * MB, 32 * MB, "small", None, "inputs of 4.0 MB, tables of 32 MB"),
         (4 * MB + 1, None, "large", "8", "inputs of 4.0 MB, no tables yet"),
         (31 * MB, 52 * MB, "large", "11", "inputs of 31 MB, tables of 52 MB"),
@@ -476,7 +476,7 @@ def test_workload_of_unknown_size_is_large_unless_its_tables_are_small(tmp_path:
     assert choose(live)[::2] == ("large", ": a live cluster, no tables yet, heap of 12g (conf/spark-local-large.conf)")
     assert choose(live)[1]["spark.sql.shuffle.partitions"] == "64"
     elsewhere = Workload((str(write(tmp_path / "in.parquet", 1)),), "", None)
-    assert choose(elsewhere)[::2] == ("large", ": inputs of 0.0 MB, tables elsewhere, heap of 12g (conf/spark-local-large.conf)")
+    assert choose(elsewhere)[::2] == ("large", ": inputs of 1 KB, tables elsewhere, heap of 12g (conf/spark-local-large.conf)")
     write_table(tmp_path, "group_records", MB)
     assert choose(live)[::2] == ("small", ": a live cluster, tables of 1.0 MB, heap of 2g (conf/spark-local.conf)")
     write_table(tmp_path, "movements", 160 * MB)
