@@ -69,6 +69,11 @@ def balanced_tasks(work: Mapping[int, int], task_count: int) -> list[int]:
     return [place[chosen[number]] if number in chosen else number % task_count for number in range(BUCKETS)]
 
 
+def _can_choose_partitions(rows: DataFrame) -> bool:
+    """Return whether rows can be put into a partition of choice: client and server of Spark Connect may have different versions."""
+    return hasattr(rows, "repartitionById") and not rows.sparkSession.version.startswith("4.0.")
+
+
 def spread_groups(rows: DataFrame, generation_count: int | None = None, work: Mapping[int, int] | None = None) -> DataFrame:
     """Return rows with each group in one partition, for workers: in all partitions of a shuffle if these are some dozens.
 
@@ -81,7 +86,7 @@ def spread_groups(rows: DataFrame, generation_count: int | None = None, work: Ma
             hashes them.
     """
     count = rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-    if work and hasattr(rows, "repartitionById"):
+    if work and _can_choose_partitions(rows):
         enough = max(FEWEST_SPREAD, sum(work.values()) // (GENERATIONS_OF_TASK * MEAN_WORK))
         task_count = min(int(count) if count.isdecimal() else MOST_BALANCED, enough)
         tasks = F.split(F.lit(",".join(map(str, balanced_tasks(work, task_count)))), ",").cast("array<int>")

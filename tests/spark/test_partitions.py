@@ -106,3 +106,11 @@ def test_a_task_has_the_largest_group_alone_and_starts_first(spark: SparkSession
     assert [row["group_id"] for row in tasks if row["task"] == 0 and row["group_id"] != "without snapshots"] == ["7"]
     per_task = Counter(row["task"] for row in tasks if row["group_id"] not in ("7", "without snapshots"))
     assert sorted(per_task) == [1, 2, 3] and set(per_task.values()) == {3}
+
+
+def test_spark_4_0_hashes_groups_whatever_their_work(spark: SparkSession, joined_again: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, work = rows_of_groups(spark), {number: 100_000 for number in range(10)}
+    by_hash = keep_together(rows, *GROUP_KEY, partition_count=TASKS)
+    assert not spread_groups(rows, None, work).sameSemantics(by_hash)
+    monkeypatch.setattr(spark, "version", "4.0.1")
+    assert spread_groups(rows, None, work).sameSemantics(by_hash)
