@@ -65,12 +65,14 @@ def conf(spark: SparkSession, **settings: int) -> Iterator[None]:
         spark.conf.set(name, value)
 
 
-def solve(spark: SparkSession, rows: list[dict], max_generations: int = 500, states: DataFrame | None = None) -> list[dict]:
-    """Return what ``assign.solve`` gives."""
+def solve(
+    spark: SparkSession, rows: list[dict], max_generations: int = 500, states: DataFrame | None = None, count: int | None = None
+) -> list[dict]:
+    """Return what ``assign.solve`` gives; ``count`` is the number of snapshots, if it is known."""
     settings = Settings(strategies=STRATEGIES, assign={"max_generations_per_chunk": max_generations, "checkpoint_generations": 2})
     warehouse = SimpleNamespace(read=lambda name: looks(spark, *LOOKS))
     context = RunContext(warehouse, settings, "test", moment(0), MetadataIndex(warehouse))
-    return assign.solve(context, snapshots(spark, *rows), states).toArrow().to_pylist()
+    return assign.solve(context, snapshots(spark, *rows), states, count).toArrow().to_pylist()
 
 
 def lines(rows: list[dict], kind: RowKind) -> list[str]:
@@ -89,6 +91,16 @@ def test_solved_rows_do_not_depend_on_how_spark_cuts_the_data(spark: SparkSessio
             found = solve(spark, rows, max_generations)
         for kind in (RowKind.SOLUTION, RowKind.STATE):
             assert lines(found, kind) == lines(reference, kind), f"{partitions} partitions, {batch} a batch, {max_generations} a chunk"
+
+
+def test_solved_rows_do_not_depend_on_balanced_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = history()
+    reference = solve(spark, rows)
+    monkeypatch.setattr(assign, "MANY_GENERATIONS", 1)
+    with conf(spark, partitions=3, batch=1):
+        found = solve(spark, rows, 2, count=len(rows))
+    for kind in (RowKind.SOLUTION, RowKind.STATE):
+        assert lines(found, kind) == lines(reference, kind)
 
 
 def test_run_continues_from_every_stored_state(spark: SparkSession) -> None:

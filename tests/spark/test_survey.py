@@ -1,17 +1,27 @@
-"""How large rows for workers are, and that only then batches have no limit of bytes when no batch can get large."""
+"""What an audit of all groups asks before it begins: the work on each group, and how large rows for workers are.
+
+Batches have no limit of bytes only if no batch can get large.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from jobs.audit.new_commits import complete_groups
+from jobs.audit.run import history_rows
 from jobs.audit.survey import survey
 from jobs.runtime.session import BATCH_BYTES, BATCH_ROWS, MOST_BATCH_BYTES, NO_LIMIT, OUR_BATCH_BYTES, batches_of_small_rows, settings
+from jobs.storage.generation_work import work_by_bucket
+from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import flatten_snapshots
-from schemas.tables import GENERATION_TOPICS
+from schemas.tables import GENERATION_TOPICS, SUBSCRIPTION_SNAPSHOTS
 from tests.builders.frames import entries, frame, member_row, snapshot_row, snapshots
 
 SMALL = snapshot_row("g", 1, member_row("m", assigned=entries(t=[0])))
@@ -38,6 +48,23 @@ def test_a_solution_and_a_metadata_snapshot_count_by_their_partitions(spark: Spa
     )
     assert 24_000 < survey(none, topics, 0).largest_row_bytes < 25_000
     assert survey(none, topics, 100_000).largest_row_bytes == 2_400_000
+
+
+def test_balanced_tasks_get_the_same_rows_with_each_group_in_one(spark: SparkSession, recorded_warehouse: Path) -> None:
+    warehouse = Warehouse(spark, str(recorded_warehouse))
+    given, topics = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), warehouse.read(GENERATION_TOPICS.name)
+    work = survey(given, topics, 0).work
+    assert work == work_by_bucket(given)
+
+    def placed(work: Mapping[int, int] | None) -> Counter[tuple[str, int]]:
+        rows = history_rows(warehouse, None, complete_groups(given, ()), work=work)
+        found = rows.select(F.spark_partition_id().alias("task"), "group_id", F.xxhash64(*rows.columns).alias("row")).collect()
+        tasks = {(row["group_id"], row["task"]) for row in found}
+        assert len(tasks) == len({group for group, _ in tasks}) > 3 == len({task for _, task in tasks})
+        return Counter((row["group_id"], row["row"]) for row in found)
+
+    with settings(spark, {"spark.sql.shuffle.partitions": "3"}):
+        assert placed(work) == placed(None)
 
 
 @pytest.fixture
