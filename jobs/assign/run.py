@@ -318,9 +318,8 @@ def _go_on(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recomput
         .drop("played_until")
     )
     fresh_count, is_redone = continued.rows.agg(F.sum("fresh_count"), F.bool_or("is_redone")).collect()[0]
-    most = None if is_redone else fresh_count
-    if recompute:
-        most = warehouse.count(SUBSCRIPTION_SNAPSHOTS.name)
+    new_count = None if is_redone else fresh_count
+    most = warehouse.count(SUBSCRIPTION_SNAPSHOTS.name) if recompute else new_count
     solved = warehouse.materialize("assign", solve(context, pending, continued.rows, most))
     if is_redone:
         _forget(warehouse, continued.rows)

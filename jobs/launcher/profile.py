@@ -212,5 +212,5 @@ def _heap(memory: str, machine: Machine) -> str:
 def _size(count: int) -> str:
     """Return a number of bytes for the log line."""
     if count < MB:
-        return f"{max(count // 1024, 1)} KB"
+        return f"{max(count // 1024, min(count, 1))} KB"
     return f"{count / MB:.1f} MB" if count < 10 * MB else f"{count / MB:.0f} MB"

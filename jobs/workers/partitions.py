@@ -50,7 +50,7 @@ def bucket() -> Column:
 
 
 def balanced_tasks(work: Mapping[int, int], task_count: int) -> list[int]:
-    """Return the task of each bucket. No task has much more work than another one, and task 0, which starts first, has the most.
+    """Return the task of each bucket, so that the work of tasks is about equal. Task 0, which starts first, has the most.
 
     Each bucket, the largest first, goes to the task that has the least work so far (R. L. Graham, "Bounds on multiprocessing timing
     anomalies", 1969): the last task ends at most a third later than it would in the best division.

@@ -426,6 +426,8 @@ def test_a_warehouse_is_measured_by_its_newest_version(tmp_path: Path):
 @pytest.mark.parametrize(
     ("input_bytes", "table_bytes", "chosen", "partitions", "reason"),
     [
+        (0, None, "small", None, "inputs of 0 KB, no tables yet"),
+        (1, None, "small", None, "inputs of 1 KB, no tables yet"),
         (MB // 20, None, "small", None, "inputs of 51 KB, no tables yet"),
         (4 * MB, 32 * MB, "small", None, "inputs of 4.0 MB, tables of 32 MB"),
         (4 * MB + 1, None, "large", "8", "inputs of 4.0 MB, no tables yet"),
