@@ -19,7 +19,7 @@ from jobs.audit.offset_rows import RowOrder, commit_rows, in_log_order, look_row
 from jobs.context import RunContext
 from jobs.findings import LOAD_RULES
 from jobs.storage.changed_findings import replace_findings
-from jobs.storage.scratch import StagedKeys
+from jobs.storage.scratch import MOST_KEYS_SENT, StagedKeys
 from jobs.workers.guard import WorkerLimits
 from jobs.workers.packing import topic_columns
 from jobs.workers.partitions import spread_groups
@@ -161,10 +161,12 @@ def resumed_rows(
         limits: limits of a worker.
     """
     generations = _generation_rows(audits, movements, assignments, complete, racks)
-    groups = reduce(DataFrame.unionByName, [keys.distinct(*GROUP_KEY) for keys in (audits, movements)])
+    asked = audits.rows.select(*GENERATION_KEY).unionByName(movements.rows.select(*GENERATION_KEY))
+    spans = asked.groupBy(*GROUP_KEY).agg(F.min("position").alias("first_position"), F.max("position").alias("last_position"))
+    are_few = audits.count + movements.count <= MOST_KEYS_SENT
     rows = in_log_order(
         {RowOrder.GENERATION: generations},
-        commit_rows(commits.join(groups, list(GROUP_KEY), "left_semi")),
+        commit_rows(commits, F.broadcast(spans) if are_few else spans),
         look_rows(_topics(generations), looks, is_bounded=True),
     )
     resume = partial(resume_again, max_look_delay_s=max_look_delay_s, limits=limits)

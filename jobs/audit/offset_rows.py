@@ -59,14 +59,18 @@ def _made(name: str) -> Column:
     return F.when(~F.col("is_deleted"), F.col(name))
 
 
-def commit_rows(commits: DataFrame) -> DataFrame:
+def commit_rows(commits: DataFrame, spans: DataFrame | None = None) -> DataFrame:
     """Return offset commits as rows of their groups: ``GENERATION_KEY``, row_order, ``commit`` with ``COMMIT_FIELDS``.
 
     In a group with commits of a source without places only times can be compared, so that all its commits come first.
 
     Args:
-        commits: rows of ``offset_snapshots``, all of these groups.
+        commits: rows of ``offset_snapshots``, all of their groups.
+        spans: the generations of each group that commits are needed for: (cluster_id, group_id); ``first_position``, ``last_position``,
+            null without an upper limit. Commits that none of these needs are left out, and those of other groups. None: all are needed.
     """
+    if spans is not None:
+        commits = commits.join(spans, list(GROUP_KEY))
     by_time = commits.where(has_no_places(F.col("source"))).select(*GROUP_KEY).distinct().withColumn("by_time", F.lit(True))
     fields = {
         "committed_offset": _made("committed_offset"),
@@ -74,11 +78,27 @@ def commit_rows(commits: DataFrame) -> DataFrame:
         "observed_us": F.unix_micros("observed_at"),
         "place": F.col("position"),
     }
-    commit = F.struct(*[fields.get(name, F.col(name)).alias(name) for name in COMMIT_FIELDS]).alias("commit")
-    position = F.when(F.col("by_time"), F.lit(BEFORE_ALL)).otherwise(F.col("position")).alias("position")
+    values = [fields.get(name, F.col(name)).alias(name) for name in COMMIT_FIELDS]
+    limits = [] if spans is None else ["first_position", "last_position"]
+    marked = commits.join(F.broadcast(by_time), list(GROUP_KEY), "left").select(*GROUP_KEY, "by_time", *values, *limits)
+    needed = marked if spans is None else _needed(marked)
+    position = F.when(F.col("by_time"), F.lit(BEFORE_ALL)).otherwise(F.col("place")).alias("position")
     order = F.when(F.col("by_time"), RowOrder.TIMED_COMMIT.value).otherwise(F.lit(RowOrder.COMMIT.value)).alias("row_order")
-    marked = commits.join(F.broadcast(by_time), list(GROUP_KEY), "left")
-    return marked.select(*GROUP_KEY, position, order, commit)
+    return needed.select(*GROUP_KEY, position, order, F.struct(*COMMIT_FIELDS).alias("commit"))
+
+
+def _needed(commits: DataFrame) -> DataFrame:
+    """Return the last commit of each partition before the first position, and those from there to the last one.
+
+    A group may have a million stored commits, and one new generation. Of the commits before that one the worker keeps only these.
+    """
+    by_time = F.coalesce("by_time", F.lit(False))
+    is_needed = by_time | F.coalesce(F.col("place") <= F.col("last_position"), F.lit(True))
+    later = F.when(by_time | (F.col("place") >= F.col("first_position")), F.col("place")).alias("later_place")
+    key = (*GROUP_KEY, "by_time", "topic", "partition", "topic_id")  # with the id: Spark would sort for the last value of a text
+    values = [name for name in COMMIT_FIELDS if name not in (*key, "place")]
+    last = [F.max_by(name, "place").alias(name) for name in values]
+    return commits.where(is_needed).groupBy(*key, later).agg(F.max("place").alias("place"), *last)
 
 
 def look_column() -> Column:

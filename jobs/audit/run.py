@@ -222,12 +222,13 @@ def history_rows(
         generation_count: how many generations are new in these groups; None if it is not known.
         work: as ``work_by_bucket`` returns it; None if it is not known.
     """
-    commits = warehouse.read(OFFSET_SNAPSHOTS.name)
+    spans = None
     if groups is not None:
-        commits = commits.join(groups.distinct(*GROUP_KEY), list(GROUP_KEY), "left_semi")
+        spans = groups.select(*GROUP_KEY, "first_position").withColumn("last_position", F.lit(None).cast("bigint"))
+    commits = commit_rows(warehouse.read(OFFSET_SNAPSHOTS.name), spans)
     looks = look_rows(_topics_of_groups(warehouse, groups), warehouse.read(TOPIC_SNAPSHOTS.name), is_bounded=groups is not None)
     generations = {RowOrder.GENERATION: snapshot_rows(warehouse, groups, complete), RowOrder.SOLUTION: solution_rows(warehouse, groups)}
-    rows = in_log_order(generations, commit_rows(commits), looks)
+    rows = in_log_order(generations, commits, looks)
     return sorted_by_log(spread_groups(rows, generation_count, work), F.col("solution.basis"), F.col("solution.strategy"))
 
 
