@@ -71,7 +71,7 @@ class StageOptions(RunNameOptions):
 
     cluster_id: str | None = option(metavar="NAME", help="name of the Kafka cluster; overrides the name in the capture")
     strategies: tuple[str, ...] | None = option(
-        type=names, metavar="LIST", help="assignors to compare, separated by commas (default: those of the settings)"
+        action="extend", type=names, metavar="LIST", help="assignors to compare, separated by commas (default: those of the settings)"
     )
 
 
@@ -79,7 +79,9 @@ class StageOptions(RunNameOptions):
 class LandOptions(StageOptions):
     """Options of ``land``: the captures, and a live cluster."""
 
-    input: tuple[str, ...] = option((), nargs="+", metavar="PATH", help="captures: files or folders (default: `inputs` of the settings)")
+    input: tuple[str, ...] = option(
+        (), action="extend", nargs="+", metavar="PATH", help="captures: files or folders (default: `inputs` of the settings)"
+    )
     format: str | None = option(choices=[*map(str, Source)], help="source of all inputs (default: detected from their content)")
     offsets_partition: int | None = option(
         type=partition,
@@ -108,7 +110,11 @@ class AssignOptions(StageOptions):
 
     recompute: bool = option(False, action="store_true", help="compute all groups again from their first generation")
     expand: tuple[str, ...] = option(
-        (), nargs="+", metavar="GROUP", help="print the assignments of these groups by every strategy; change no table"
+        (),
+        action="extend",
+        nargs="+",
+        metavar="GROUP",
+        help="print the assignments of these groups by every strategy; change no table",
     )
     since: datetime | None = option(
         type=moment,
@@ -154,7 +160,7 @@ class ReportOptions(PageOptions):
         None, "--details", metavar="DIR", help="folder for one page for each group whose details do not fit into the report"
     )
     export: tuple[str, ...] | None = option(
-        type=formats, metavar="LIST", help="also write formats, separated by commas: csv, json, prometheus"
+        action="extend", type=formats, metavar="LIST", help="also write formats, separated by commas: csv, json, prometheus"
     )
     export_dir: str | None = option(metavar="DIR", help="folder for the files of --export (default: the folder of the report)")
 

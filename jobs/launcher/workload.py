@@ -67,10 +67,10 @@ def find_workload(line: CommandLine, conf_folder: str) -> Workload:
 
 
 def option_values(words: Iterable[str], name: str) -> list[str]:
-    """Return the values of the last use of an option in a command; none if it is not given.
+    """Return the values of all uses of an option in a command; none if it is not given.
 
     >>> option_values(["run", "--input", "a", "b", "--wait=5", "--input=c"], "--input"), option_values(["run"], "--input")
-    (['c'], [])
+    (['a', 'b', 'c'], [])
     """
     values: list[str] = []
     is_meant = False
@@ -78,8 +78,8 @@ def option_values(words: Iterable[str], name: str) -> list[str]:
         if word.startswith("-"):
             option, sign, value = word.partition("=")
             is_meant = option == name
-            if is_meant:
-                values = [value] if sign else []
+            if is_meant and sign:
+                values.append(value)
         elif is_meant:
             values.append(word)
     return values

@@ -28,7 +28,8 @@ def option(default: Any = None, formerly: str | None = None, aliases: tuple[str,
         default: MISSING for an option that has to be given.
         formerly: another name of the option, which works until release 1.0.
         aliases: further names of it that stay.
-        argument: further arguments of ``add_argument``; ``help`` gets the default, unless it names one.
+        argument: further arguments of ``add_argument``; ``help`` gets the default, unless it names one. An option of several values
+            has ``action="extend"``, so that a second use does not drop the values of the first.
     """
     return field(default=default, metadata={FORMERLY: formerly, ALIASES: aliases, **argument})
 
@@ -70,7 +71,9 @@ class Options:
     def add_to(cls, parser: argparse.ArgumentParser) -> None:
         """Add these options to the parser of their command."""
         for one in fields(cls):
-            need = {"required": True} if one.default is MISSING else {"default": one.default}
+            is_repeated = one.metadata.get("action") == "extend"  # which needs a list, or nothing, to begin with
+            default = list(one.default) if is_repeated and one.default is not None else one.default
+            need = {"required": True} if one.default is MISSING else {"default": default}
             argument = {name: value for name, value in one.metadata.items() if name not in (FORMERLY, ALIASES, POSITIONAL)}
             if "(default" not in argument["help"] and not isinstance(one.default, bool) and one.default not in (None, (), MISSING):
                 argument["help"] += " (default %(default)s)"

@@ -115,19 +115,30 @@ class WhatIfOptions(RunNameOptions):
         0, type=count_or_pattern, metavar="N|PATTERN", help="members that leave: how many, the last in order, or a pattern of their ids"
     )
     partitions: tuple[tuple[str, int], ...] = option(
-        (), type=_pairs("TOPIC=COUNT", positive_count), metavar="TOPIC=N,...", help="partition counts of topics afterwards"
+        (),
+        action="extend",
+        type=_pairs("TOPIC=COUNT", positive_count),
+        metavar="TOPIC=N,...",
+        help="partition counts of topics afterwards",
     )
     subscribe: tuple[str, ...] | None = option(
-        type=some_names, metavar="TOPIC,...", help="the topics that every member subscribes to afterwards"
+        action="extend", type=some_names, metavar="TOPIC,...", help="the topics that every member subscribes to afterwards"
     )
     static_ids: bool = option(False, action="store_true", help="every member gets a group.instance.id")
     rack: tuple[tuple[str, str], ...] = option(
-        (), type=_pairs("PATTERN=RACK", str), metavar="PATTERN=RACK,...", help="client.rack of the members that a pattern matches"
+        (),
+        action="extend",
+        type=_pairs("PATTERN=RACK", str),
+        metavar="PATTERN=RACK,...",
+        help="client.rack of the members that a pattern matches",
     )
     protocol: str | None = option(choices=("classic", "consumer"), help="the rebalance protocol afterwards; consumer is KIP-848")
     scenario: Path | None = option(type=Path, metavar="FILE", help="named scenarios in YAML, shown side by side, instead of these changes")
     strategies: tuple[str, ...] | None = option(
-        type=some_names, metavar="LIST", help="assignors to compare (default: range, roundrobin, sticky, cooperative-sticky and uniform)"
+        action="extend",
+        type=some_names,
+        metavar="LIST",
+        help="assignors to compare (default: range, roundrobin, sticky, cooperative-sticky and uniform)",
     )
     members: tuple[int, int] | None = option(
         type=count_range, metavar="FROM..TO", help="compare these member counts instead of one change, and say which one divides well"

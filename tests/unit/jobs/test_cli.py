@@ -249,6 +249,24 @@ def test_every_command_has_an_example() -> None:
     assert [name for name, command in COMMANDS.items() if not command.examples] == []
 
 
+@pytest.mark.parametrize(
+    ("words", "name", "expected"),
+    [
+        ("run --input a b --wait 1 --input c", "input", ("a", "b", "c")),
+        ("run --strategies range --strategies sticky,uniform", "strategies", ("range", "sticky", "uniform")),
+        ("report --export csv --export json", "export", ("csv", "json")),
+        ("assign --expand a --expand b", "expand", ("a", "b")),
+        ("what-if g --partitions t=3 --partitions u=4,v=5", "partitions", (("t", 3), ("u", 4), ("v", 5))),
+        ("what-if g --rack a*=x --rack b*=y", "rack", (("a*", "x"), ("b*", "y"))),
+        ("what-if g --subscribe t --subscribe u", "subscribe", ("t", "u")),
+        ("what-if g --strategies range --strategies sticky", "strategies", ("range", "sticky")),
+    ],
+)
+def test_second_use_of_an_option_adds_to_the_first(words: str, name: str, expected: tuple) -> None:
+    """By default the first one would be dropped without a word."""
+    assert getattr(parse(words.split()).options, name) == expected
+
+
 def test_kafkas_own_spelling_of_the_servers_is_taken() -> None:
     assert parse(["run", "--bootstrap-server", "b:1"]).options == parse(["run", "--bootstrap-servers", "b:1"]).options
 
