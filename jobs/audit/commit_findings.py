@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from jobs.audit.commit_facts import JUDGED_FIELDS, fact_rows, find_in_commits, looks_of
 from jobs.audit.commit_signs import KnownMoments, log_of, read_signs, sign_rows
 from jobs.audit.deleted_groups import deleted_groups
+from jobs.audit.new_commits import rows_since
 from jobs.audit.open_targets import is_open, longest_timeout_ms, member_records
 from jobs.context import RunContext
 from jobs.findings import COMMIT_RULES
@@ -88,8 +89,8 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
         commits: one row per committed partition, which is one record.
         recorded_until: see ``KnownMoments``; for one cluster at least.
     """
-    month = datetime.fromtimestamp(min(recorded_until.values()) // 1_000_000 - BUSY_WINDOW_S, timezone.utc).date().replace(day=1)
-    recorded = commits.where("offsets_partition IS NOT NULL AND NOT is_deleted").where(F.col("observed_month") >= F.lit(month))
+    since = datetime.fromtimestamp(min(recorded_until.values()) // 1_000_000 - BUSY_WINDOW_S, timezone.utc)
+    recorded = rows_since(commits, since).where("offsets_partition IS NOT NULL AND NOT is_deleted")
     known = recorded.withColumn("last_us", _of_cluster(recorded_until))
     recent = known.where(F.unix_micros("observed_at") > F.col("last_us") - BUSY_WINDOW_S * 1_000_000)
     span = (F.floor(F.max("last_us") / 1_000) - F.unix_millis(F.min("observed_at"))) / 1000

@@ -19,7 +19,7 @@ from assignors.audit.triggers import Trigger
 from jobs.audit.causes import OF_DEPARTURES
 from jobs.audit.expired_sessions import COMMIT_FIELDS, DEPARTURE_FIELDS, find_expired_sessions
 from jobs.audit.load_imbalance import AUDIT_KEY
-from jobs.audit.new_commits import CLOCKS_DIFFER, READ_HERE, retained_rows
+from jobs.audit.new_commits import CLOCKS_DIFFER, READ_HERE, retained_rows, rows_since
 from jobs.context import RunContext
 from jobs.storage.hashed_keys import hashed
 from jobs.storage.scratch import MOST_KEYS_SENT, StagedKeys
@@ -152,10 +152,15 @@ def with_inferred(audits: DataFrame, expired: DataFrame | None) -> DataFrame:
     return joined.withColumn("causes", F.concat("known", found)).select(*audits.columns)
 
 
-def _since(silent: DataFrame) -> datetime | None:
-    """Return a time before which no commit is needed; None without a silent member."""
+def _since(silent: DataFrame) -> datetime:
+    """Return a time before which no commit is needed.
+
+    Args:
+        silent: one member at least.
+    """
     (row,) = silent.agg(F.min("observed_at").alias("first")).collect()
-    return None if row["first"] is None else row["first"] - LOOK_BACK - CLOCKS_DIFFER
+    first: datetime = row["first"]
+    return first - LOOK_BACK - CLOCKS_DIFFER
 
 
 def find_expired(
@@ -188,7 +193,7 @@ def find_expired(
     if not kept.count:
         return None
     silent = kept.rows
-    commits = warehouse.read(OFFSET_SNAPSHOTS.name).where(F.col("observed_month") >= F.trunc(F.lit(_since(silent)), "month"))
+    commits = rows_since(warehouse.read(OFFSET_SNAPSHOTS.name), _since(silent))
     find = partial(find_expired_sessions, limits=context.worker_limits)
     expired = commits_around(silent, observed, commits).mapInArrow(find, EXPIRED_SESSIONS)
     return warehouse.materialize_any("expired_sessions", expired)

@@ -131,10 +131,12 @@ class NewCommits:
             rewritten: keys of rows that this run has written again for another reason; None if there are none.
         """
         stored = earlier_rows(context, name, rewritten)
-        if self.since is None:
-            return stored
-        since = F.lit(self.since)
-        return stored.where((F.col("observed_month") >= F.trunc(since, "month")) & (F.col("observed_at") >= since))
+        return stored if self.since is None else rows_since(stored, self.since)
+
+
+def rows_since(rows: DataFrame, since: datetime) -> DataFrame:
+    """Return the rows of a table of facts from a time on. Spark skips the months before, and files by their statistics."""
+    return rows.where((F.col("observed_month") >= F.trunc(F.lit(since), "month")) & (F.col("observed_at") >= F.lit(since)))
 
 
 def retained_rows(context: RunContext, name: str) -> DataFrame:

@@ -308,12 +308,12 @@ def _append_audits(context: RunContext, audits: DataFrame, groups: StagedKeys | 
     changed = paused.where(is_before & differs).select(*GENERATION_AUDITS.schema.names)
     if otherwise is not None:
         changed = changed.unionByName(otherwise.rows.join(changed.select(*AUDIT_KEY), list(AUDIT_KEY), "left_anti"))
-    changed = changed.withColumns(context.run_columns)
-    rewritten = changed.select(*AUDIT_KEY)
-    parts = (paused.where(~is_before), changed, audits.where(~is_observed))
+    columns = (*AUDIT_KEY, "run_sequence")  # so that Delta reads only the files of those runs
+    rewritten = changed.select(*columns)
+    parts = (paused.where(~is_before), changed.withColumns(context.run_columns), audits.where(~is_observed))
     rows = reduce(DataFrame.unionByName, [part.select(*GENERATION_AUDITS.schema.names) for part in parts])
-    count, _ = warehouse.replace(name, rewritten, AUDIT_KEY, rows)
-    return StagedKeys(rewritten, count) if count else None
+    count, _ = warehouse.replace(name, rewritten, columns, rows)
+    return StagedKeys(rewritten.select(*AUDIT_KEY), count) if count else None
 
 
 def run(context: RunContext) -> StageResult:

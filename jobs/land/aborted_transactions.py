@@ -211,5 +211,6 @@ def _changed_commits(context: RunContext, rows: DataFrame) -> tuple[TableChange,
     logger.info("updating is_uncertain of %d commits of earlier runs from newly read records", count)
     again = rows.select("stored.*", F.col("is_uncertain").alias("is_uncertain_now"))
     again = again.withColumns({**context.run_columns, "is_uncertain": F.col("is_uncertain_now")}).drop("is_uncertain_now")
-    keys = rows.select(*[f"stored.{name}" for name in OFFSET_SNAPSHOTS.key])
-    return (TableChange(OFFSET_SNAPSHOTS.name, keys, OFFSET_SNAPSHOTS.key, again, count),)
+    columns = (*OFFSET_SNAPSHOTS.key, "run_sequence")  # so that Delta reads only the files of those runs
+    keys = rows.select(*[f"stored.{name}" for name in columns])
+    return (TableChange(OFFSET_SNAPSHOTS.name, keys, columns, again, count),)

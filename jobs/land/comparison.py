@@ -26,10 +26,11 @@ from jobs.land.deduplication import (
     target_of_decoded,
     with_identity,
 )
+from jobs.storage.last_commits import logs_of_commits
 from jobs.storage.table_changes import Tables
 from schemas.keys import GROUP_KEY
 from schemas.staging import TARGETS
-from schemas.tables import QUARANTINE
+from schemas.tables import OFFSET_SNAPSHOTS, QUARANTINE
 from schemas.vocabulary import EXPIRED, LOG_SOURCES, Outcome, Source
 
 MOST_OFFSET = 2**63 - 1
@@ -168,12 +169,9 @@ def _partitions_of(rows: DataFrame, prefix: str) -> DataFrame:
 
 def _stored_partitions(tables: Tables) -> DataFrame | None:
     """Return cluster_id, group_id, partition of raw records that have landed or were rejected as conflicts; None without any."""
-    names = [TARGETS[name].name for name in OF_GROUPS]
-    frames = [
-        tables.read(name).where(is_of_log()).select(*GROUP_KEY, F.col("offsets_partition").alias("partition"))
-        for name in names
-        if not tables.is_empty(name)
-    ]
+    names = [name for name in (TARGETS[target].name for target in OF_GROUPS) if not tables.is_empty(name)]
+    stored = [logs_of_commits(tables) if name == OFFSET_SNAPSHOTS.name else tables.read(name) for name in names]
+    frames = [rows.where(is_of_log()).select(*GROUP_KEY, F.col("offsets_partition").alias("partition")) for rows in stored]
     if not tables.is_empty(QUARANTINE.name):
         lost = tables.read(QUARANTINE.name).where(is_of_log() & F.col("group_id").isNotNull())
         frames.append(lost.select(*GROUP_KEY, log_partition().alias("partition")))

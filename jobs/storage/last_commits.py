@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.storage.scratch import MOST_KEYS_SENT
+from jobs.storage.table_changes import Tables
 from jobs.storage.warehouse import Warehouse
 from schemas.keys import GROUP_KEY, PARTITION_KEY
 from schemas.tables import LAST_COMMITS, OFFSET_SNAPSHOTS
@@ -82,6 +83,19 @@ def newest_times(rows: DataFrame) -> DataFrame:
     """
     newest_us = F.array_max(F.col("commits")["newest_us"])
     return rows.select("cluster_id", F.timestamp_micros(newest_us).alias("observed_at"))
+
+
+def logs_of_commits(tables: Tables) -> DataFrame:
+    """Return the logs that the commits of each group are from: (cluster_id, group_id, source, offsets_partition), with repetitions.
+
+    A log may be there whose commits the changes of this run delete. Reads few rows, however many commits are stored.
+    """
+    names = (*GROUP_KEY, "source", "offsets_partition")
+    until = 0 if tables.is_empty(LAST_COMMITS.name) else tables.newest_sequence(LAST_COMMITS.name)
+    if not until:
+        return tables.read(OFFSET_SNAPSHOTS.name).select(*names)
+    added_up = tables.read(LAST_COMMITS.name).select(*GROUP_KEY, F.inline("commits")).select(*names)
+    return added_up.unionByName(tables.read_new(OFFSET_SNAPSHOTS.name, until).select(*names))
 
 
 def read_last_commits(warehouse: Warehouse) -> DataFrame:

@@ -7,8 +7,9 @@ made at once, in one fixed order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from pyspark.sql import DataFrame
@@ -34,6 +35,12 @@ class Tables(Protocol):
 
     def read(self, name: str) -> DataFrame:
         """Return the rows of a table."""
+
+    def read_new(self, name: str, consumed: int) -> DataFrame:
+        """Return the rows that runs after ``consumed`` wrote."""
+
+    def newest_sequence(self, name: str) -> int:
+        """Return the largest ``run_sequence`` of a table that no change concerns, 0 if it has no rows."""
 
     def materialize(self, name: str, rows: DataFrame) -> DataFrame:
         """Write rows to scratch once and return them read back."""
@@ -83,11 +90,22 @@ class ChangedTables:
 
     def read(self, name: str) -> DataFrame:
         """Return the rows of a table as the changes will leave it."""
+        return self._changed(name, self.tables.read)
+
+    def read_new(self, name: str, consumed: int) -> DataFrame:
+        """Return the rows of ``read`` that runs after ``consumed`` wrote, this one included."""
+        return self._changed(name, partial(self.tables.read_new, consumed=consumed))
+
+    def newest_sequence(self, name: str) -> int:
+        """Return the largest ``run_sequence`` of a table that no change concerns, 0 if it has no rows."""
+        return self.tables.newest_sequence(name)
+
+    def _changed(self, name: str, read: Callable[[str], DataFrame]) -> DataFrame:
         of_table = [change for change in self.changes if change.table == name]
         appended = _appended(of_table)
         if appended is not None and self.tables.is_empty(name):
             return appended
-        kept = _without(self.tables.read(name), of_table)
+        kept = _without(read(name), of_table)
         return kept if appended is None else kept.unionByName(appended)
 
     def appended(self, name: str) -> DataFrame | None:

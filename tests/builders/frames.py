@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from jobs.storage.scratch import StagedKeys
@@ -99,6 +100,14 @@ class TablesInMemory:
 
     def read(self, name: str) -> DataFrame:
         return self.tables[name]
+
+    def read_new(self, name: str, consumed: int) -> DataFrame:
+        return self.read(name).where(F.col("run_sequence") > consumed)
+
+    def newest_sequence(self, name: str) -> int:
+        (row,) = self.read(name).agg(F.coalesce(F.max("run_sequence"), F.lit(0)).alias("newest")).collect()
+        newest: int = row["newest"]
+        return newest
 
     def materialize(self, name: str, rows: DataFrame) -> DataFrame:
         return rows.localCheckpoint()

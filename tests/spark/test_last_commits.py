@@ -13,11 +13,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.storage import last_commits
-from jobs.storage.last_commits import forget_last_commits, last_commits_of, read_last_commits, with_later, write_last_commits
+from jobs.storage.last_commits import (
+    forget_last_commits,
+    last_commits_of,
+    logs_of_commits,
+    read_last_commits,
+    with_later,
+    write_last_commits,
+)
 from jobs.storage.warehouse import Warehouse
 from jobs.verify.recount import wrong_last_commits
 from schemas.tables import LAST_COMMITS, OFFSET_SNAPSHOTS
-from tests.builders.frames import frame, moment
+from tests.builders.frames import TablesInMemory, frame, moment
 
 Row = dict[str, Any]
 PARTITION = ("group_id", "topic", "partition")
@@ -120,6 +127,18 @@ def test_later_commits_are_added_as_if_all_had_come_at_once(spark: SparkSession,
     for number, later in enumerate(others, 2):
         rows = with_later(rows, later, are_few=are_few)
         assert found(rows) == expected(stored_after(runs[:number]))
+
+
+def test_logs_of_commits_are_known_without_the_commits_that_were_added_up(spark: SparkSession) -> None:
+    numbered = enumerate(runs_of_commits(seed=11))
+    runs = [[{**row, "offsets_partition": 10 * run + row["position"] % 3} for row in landed] for run, landed in numbered]
+    before, later = stored_after(runs[:2]), runs[2]
+    added_up = last_commits_of(frame(spark, OFFSET_SNAPSHOTS.schema, before)).withColumn("run_sequence", F.lit(2))
+    tables = TablesInMemory({LAST_COMMITS.name: added_up, OFFSET_SNAPSHOTS.name: frame(spark, OFFSET_SNAPSHOTS.schema, later)})
+    wanted = {tuple(row[name] for name in ("cluster_id", "group_id", *SOURCE)) for row in (*before, *later)}
+    assert {tuple(row) for row in logs_of_commits(tables).collect()} == wanted
+    del tables.tables[LAST_COMMITS.name]
+    assert {tuple(row) for row in logs_of_commits(tables).collect()} < wanted
 
 
 @pytest.fixture
