@@ -71,9 +71,10 @@ class Options:
     def add_to(cls, parser: argparse.ArgumentParser) -> None:
         """Add these options to the parser of their command."""
         for one in fields(cls):
-            is_repeated = one.metadata.get("action") == "extend"  # which needs a list, or nothing, to begin with
-            default = list(one.default) if is_repeated and one.default is not None else one.default
-            need = {"required": True} if one.default is MISSING else {"default": default}
+            default: Any = one.default
+            if one.metadata.get("action") == "extend" and default is not None:
+                default = list(default)  # which argparse copies and extends
+            need = {"required": True} if default is MISSING else {"default": default}
             argument = {name: value for name, value in one.metadata.items() if name not in (FORMERLY, ALIASES, POSITIONAL)}
             if "(default" not in argument["help"] and not isinstance(one.default, bool) and one.default not in (None, (), MISSING):
                 argument["help"] += " (default %(default)s)"
