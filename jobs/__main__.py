@@ -8,8 +8,8 @@ from jobs.launcher.command_line import decode, decode_arguments
 from jobs.launcher.start import FOLDER_VARIABLE, take_over
 
 take_over(os.environ)
-# Modules and calls to Spark make many objects without cycles. With Python's number, 700, to look for cycles took an eighth of this
-# process's time, mostly while it imports.
+# Modules and calls to Spark make many objects without cycles. With Python's number, 700, to look for cycles took a fifth of this
+# process's time.
 gc.set_threshold(100_000)
 # Imported late, since an interrupt during this import has to end in one line, too.
 from jobs.cli import console_main  # noqa: E402
