@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+from tests.builders.counted_work import Work, counted_work
 from tests.builders.printed_groups import GROUPS, printed, write
 from tests.builders.raw_logs import commit, generation, look, written, written_text
 from tests.builders.tables import OF_LANDING, assert_equal_warehouses, rows
@@ -55,16 +57,19 @@ class Late:
     Attributes:
         in_turn, at_once: in two runs and a landing, and in one run.
         better_in_turn, better_at_once: after these a better source of two groups has landed, and all has landed together with it.
+        first, second: the work of the two runs in turn.
     """
 
     in_turn: Path
     at_once: Path
     better_in_turn: Path
     better_at_once: Path
+    first: Work
+    second: Work
 
 
 @pytest.fixture(scope="module")
-def late(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Late:
+def late(make_tables, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Late:
     folder = tmp_path_factory.mktemp("late")
     (folder / "any.yaml").write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")
     (first, second), (alone, both) = raw_pieces(folder), printed_pieces(folder)
@@ -74,19 +79,32 @@ def late(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Late:
     )
     log = written(folder / "log.parquet", generation(5, 0, "x", 1, a=[0, 1]), generation(5, 1, "y", 1, a=[0, 1]))
 
-    def make(name: str, command: str, *captures: Path) -> None:
+    def make(name: str, command: str, *captures: Path) -> Work:
         arguments = ("--config", folder / "any.yaml", "--warehouse", folder / name, "--as-of", "2026-11-22T00:00:00Z")
-        assert make_tables(command, *arguments, "--input", *captures) == 0
+        with counted_work(spark) as work:
+            assert make_tables(command, *arguments, "--input", *captures) == 0
+        return work
 
-    make("in turn", "run", *first, alone, xr, ys)
-    make("in turn", "run", *second, both, xr, xs, yr)
+    works = make("in turn", "run", *first, alone, xr, ys), make("in turn", "run", *second, both, xr, xs, yr)
     make("in turn", "land", xr, xs)
     shutil.copytree(folder / "in turn", folder / "better in turn")
     make("better in turn", "land", log)
     everything = (*first, *second, alone, both, xr, xs, yr, ys)
     make("at once", "run", *everything)
     make("better at once", "land", *everything, log)
-    return Late(*(folder / name for name in ("in turn", "at once", "better in turn", "better at once")))
+    return Late(*(folder / name for name in ("in turn", "at once", "better in turn", "better at once")), *works)
+
+
+def test_work_does_not_grow(late: Late, measured) -> None:
+    """One more query costs every run up to a second, whatever it reads. Whoever needs one raises the number here.
+
+    The second run is one of the dearest there are: late records, commits and looks. The number of Spark jobs may vary a little, as adaptive
+    execution skips what turns out to be empty.
+    """
+    for name, work in (("first", late.first), ("second", late.second)):
+        measured(f"{name} run: {work.jobs} Spark jobs, {len(work.staged)} staged writes: {', '.join(work.staged)}")
+    assert late.first.jobs <= 90 and len(late.first.staged) <= 14
+    assert late.second.jobs <= 395 and len(late.second.staged) <= 35
 
 
 def test_late_records_make_the_tables_of_timely_ones(late: Late) -> None:
