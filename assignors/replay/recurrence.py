@@ -155,7 +155,9 @@ class Recurrence:
         left_ms, member_count = gone.pop()
         back = self.returns.setdefault(seat, [])
         back.append(Return(left_ms, self.clock_ms, member_count))
-        del back[: -RETURNS_A_DAY * max(one.member_count for one in back)]
+        # Older ones first: they do not count, and are not in a state that was stored meanwhile.
+        of_day = [one for one in back if one.came_ms >= self.clock_ms - DAY_MS]
+        back[:] = of_day[-RETURNS_A_DAY * max(one.member_count for one in of_day) :]
         return True
 
     def _loop_at(self, seat: Seat) -> Loop | None:

@@ -268,9 +268,11 @@ def _is_static_rewrite(before: Snapshot, snapshot: Snapshot) -> bool:
 
 
 def _is_another_poll(before: Snapshot, snapshot: Snapshot) -> bool:
-    """Return whether a snapshot at one moment shows the same generation again."""
+    """Return whether a snapshot at one moment shows the same generation again, with the same members in static or dynamic membership."""
+    if not snapshot.is_poll:
+        return False
     same = (before.generation, before.strategy, before.assigned) == (snapshot.generation, snapshot.strategy, snapshot.assigned)
-    return same and snapshot.is_poll
+    return same and {owner_of(member) for member in before.members} == {owner_of(member) for member in snapshot.members}
 
 
 def _new_names(before: Snapshot, snapshot: Snapshot) -> dict[str, str]:

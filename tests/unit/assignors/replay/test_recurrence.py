@@ -156,6 +156,20 @@ def test_a_state_that_goes_through_text_between_two_runs_finds_the_same(drawn: l
     assert cut.encoded() == through.encoded()
 
 
+def test_returns_older_than_a_day_do_not_decide_how_many_are_kept() -> None:
+    """Two members shared the seat once, a day before a single one began to return every hour. A stored state has no return of that day."""
+    shared = [Happening(60 * MINUTE_MS, left=[(B, 2)]), Happening(61 * MINUTE_MS, came=[B])]
+    hourly = cycles(15, 59, 1)
+    later = [Happening(one.at_ms + 26 * 60 * MINUTE_MS, one.left, one.came) for one in hourly]
+    whole, cut = Recurrence.begin(0), Recurrence.begin(0)
+    for happened in shared:
+        whole.advance(happened), cut.advance(happened)
+    for number, happened in enumerate(later):
+        if number == 2:
+            cut = Recurrence.decoded(json.loads(json.dumps(cut.encoded())))
+        assert whole.advance(happened) == cut.advance(happened)
+
+
 def test_a_state_has_no_more_times_than_its_rules_ask_for() -> None:
     recurrence = Recurrence.begin(0)
     for happened in [*cycles(500, 0.5, 0.5), *unexplained(500 + number / 100 for number in range(2_000))]:

@@ -704,3 +704,12 @@ def test_other_claims_change_nothing_else_of_a_member() -> None:
     member = Member("a", ("t",), "instance", "rack", (("t", 0),), 1, b"data", {"t": 1})
     (changed,) = with_claims(GroupProblem({"t": Topic(1)}, (member,)), [((), None, None)]).members
     assert changed == replace(member, owned=(), owned_generation=None, user_data=None)
+
+
+def test_a_poll_that_names_an_instance_no_more_shows_another_member() -> None:
+    """Two tools may describe a group, of which one leaves the instance out: the second poll shows a generation, and no rewrite."""
+    static = replace(snapshot(5, {"a": "t0"}, member("a", instance="i"), position=1), has_subscriptions=False)
+    dynamic = replace(snapshot(5, {"a": "t0"}, member("a"), position=2), has_subscriptions=False)
+    assert static.is_poll and dynamic.is_poll
+    steps = play(Replay(("range",)), looks(t=1), static, dynamic, replace(static, position=3))
+    assert [step.is_rewrite for step in steps] == [False, False, False]
