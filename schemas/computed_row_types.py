@@ -217,6 +217,7 @@ class StuckFactsRow(GenerationRow):
     poll_count: int
     state: str | None
     member_ids: list[str]
+    is_logged: bool
     reason: str | None
 
 

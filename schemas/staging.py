@@ -76,6 +76,7 @@ LOGGED_ROWS = StructType(
 )
 """What is in a part of a coordinator's log: a row for each event and for each line that cannot be used, and counts of the other lines.
 
+``part`` is the path of the file: two files of one name are two logs, and equal lines in both are one event.
 Lines of other loggers have no ``outcome``.
 """
 
@@ -307,6 +308,7 @@ STUCK_FACTS = StructType(
         StructField("poll_count", BIGINT),
         StructField("state", STRING),
         StructField("member_ids", ArrayType(STRING)),
+        StructField("is_logged", BOOLEAN),
         StructField("reason", STRING),
     ]
 )

@@ -70,6 +70,7 @@ def stuck_facts(begun: DataFrame, events: DataFrame, audits: DataFrame, snapshot
         F.count_if(is_seen).alias("poll_count"),
         F.max_by("state", F.when(is_seen, in_order)).alias("state"),
         F.max_by("member_ids", F.when(is_seen, in_order)).alias("seen_ids"),
+        F.bool_or(~is_seen).alias("is_logged"),
         F.min_by("reason", F.when(~is_seen, in_order)).alias("reason"),
     )
     columns = {

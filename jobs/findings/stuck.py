@@ -19,7 +19,8 @@ class StuckFacts:
         poll_count: polls that saw the group rebalance; 0 if only a log shows it.
         state: the state in the last of these polls; None without one.
         member_ids: the members in the last of these polls, else those of the newest generation.
-        reason: why the rebalance began, by the log; None without a log.
+        is_logged: a log has the beginning.
+        reason: why the rebalance began, by the log; None without a log, or if the release of the broker logs no reasons.
     """
 
     waited_ms: int
@@ -27,6 +28,7 @@ class StuckFacts:
     poll_count: int
     state: str | None
     member_ids: Sequence[str]
+    is_logged: bool
     reason: str | None
 
 
@@ -57,7 +59,7 @@ FEWEST_POLLS = 3
 def endless_rebalance(facts: StuckFacts) -> Found | None:
     """Return how long the group has been rebalancing, and the members that take part."""
     timeout_ms = facts.rebalance_timeout_ms or DEFAULT_REBALANCE_TIMEOUT_MS
-    is_chance = facts.reason is None and 0 < facts.poll_count < FEWEST_POLLS
+    is_chance = not facts.is_logged and facts.poll_count < FEWEST_POLLS
     if facts.waited_ms <= timeout_ms or is_chance:
         return None
     assumed = "" if facts.rebalance_timeout_ms else ", which is assumed"
