@@ -25,7 +25,7 @@ from jobs.storage.last_commits import may_be_rewritten
 from jobs.storage.scratch import StagedKeys
 from jobs.storage.table_changes import TableChange, Tables
 from schemas.staging import TARGETS
-from schemas.tables import OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import OFFSET_SNAPSHOTS, QUARANTINE, TOPIC_SNAPSHOTS
 from schemas.vocabulary import Outcome, Source
 
 logger = logging.getLogger(__name__)
@@ -43,9 +43,10 @@ def _places(rows: DataFrame, *others: Column) -> DataFrame:
 
 
 def _kept_rows(rows_of_input: DataFrame) -> DataFrame:
-    """Return the rows of a run's records that landed in this run or before."""
-    is_kept = F.col("outcome").isin(str(Outcome.LANDED), str(Outcome.DUPLICATE)) | (has_row("group_record") & F.col("is_new"))
-    return rows_of_input.where(is_kept)
+    """Return the rows of a run's records that landed in this run or before, at their own places."""
+    is_noted = (F.col("outcome") == str(Outcome.SKIPPED)) & has_row("group_record") & F.col("is_new")
+    is_kept = F.col("outcome").isin(str(Outcome.LANDED), str(Outcome.DUPLICATE)) | is_noted
+    return rows_of_input.where(is_kept & (F.col("target") != QUARANTINE.name))
 
 
 def _stored_places(tables: Tables) -> DataFrame | None:

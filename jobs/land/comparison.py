@@ -217,12 +217,26 @@ def resolve(
         return _resolve_alone(decoded, survey, quarantined, retained_from)
     is_compared = _is_compared(survey, landed_until)
     compared = decoded.where(is_compared)
-    known = known_places(tables, sources, partial(_concerned, with_identity(compared).select("cluster_id", "place"), survey))
+    concerned = partial(_concerned, with_identity(compared).select("cluster_id", "place"), survey)
+    known = known_places(tables, compared_sources(sources, is_log_alone=is_log_alone), concerned)
     resolved = tables.materialize("land", resolve_duplicates(compared, known, quarantined, retained_from))
     if sources.isdisjoint(LOG_SOURCES):
         return resolved
     alone = _resolve_alone(decoded.where(~is_compared), survey, quarantined, retained_from)
     return resolved.unionByName(alone, allowMissingColumns=True)
+
+
+def compared_sources(sources: Set[Source], *, is_log_alone: bool) -> Set[Source]:
+    """Return the sources with whose stored rows an input is compared.
+
+    A place of a log is one place, whether a dump or raw records have it.
+
+    Args:
+        is_log_alone: no record of a log is compared.
+    """
+    if sources.isdisjoint(LOG_SOURCES):
+        return sources
+    return sources - set(LOG_SOURCES) if is_log_alone else sources | set(LOG_SOURCES)
 
 
 def _is_compared(survey: LogSurvey, landed_until: Mapping[str, int]) -> Column:

@@ -58,7 +58,7 @@ def land_events(context: RunContext, logs: tuple[Capture, ...]) -> LoggedEvents:
     settings = context.settings
     names, zone, memory_mb = (context.cluster_id_flag, settings.cluster_id), settings.log_time_zone, settings.workers.memory_mb
     decoded = tables.materialize("logged", decode_coordinator_logs(context.spark, logs, *names, zone, memory_mb))
-    event_count, counts = _counted(decoded)
+    event_count, counts = _counted(decoded, {log.path: log.name for log in logs})
     events = tables.materialize("logged_lines", _with_stored(tables, _lines(decoded)))
     summed = _sums(events, context)
     check_balance("lines of events", event_count, summed["read"])
@@ -82,8 +82,12 @@ def _add(counts: Counter[str], outcome: Outcome, kind: str, count: int) -> None:
         counts[key] += count
 
 
-def _counted(decoded: DataFrame) -> tuple[int, Counter[str]]:
-    """Return the number of events, and the outcomes of all other lines; log lines say what the first files have."""
+def _counted(decoded: DataFrame, names: Mapping[str, str]) -> tuple[int, Counter[str]]:
+    """Return the number of events, and the outcomes of all other lines; log lines say what the first files have.
+
+    Args:
+        names: path of a log -> its name, which logs of several inputs may share.
+    """
     counts: Counter[str] = Counter()
     by_file: dict[str, Counter[str]] = {}
     kinds = decoded.groupBy("part", "outcome", "kind").agg(F.sum("line_count").alias("count")).collect()
@@ -97,7 +101,7 @@ def _counted(decoded: DataFrame) -> tuple[int, Counter[str]]:
     for part, of_file in sorted(by_file.items())[:MOST_LISTED]:
         logger.info(
             "%s: %d lines about groups, %d other lines of coordinators, %d lines of other loggers, %d lines that cannot be used",
-            part,
+            names[part],
             of_file[str(Outcome.LANDED)],
             of_file[str(Outcome.SKIPPED)],
             of_file[OTHER_LINES],

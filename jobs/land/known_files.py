@@ -73,8 +73,8 @@ def find_known(
     counts: Counter[str] = Counter()
     for files, ended in _batches(warehouse, given):
         batch = Counter(files)
-        if known + batch <= given:
-            known += batch
+        if all(known[key] + count <= given[key] for key, count in batch.items()):
+            known.update(batch)
             counts.update(landed_again(ended))
     unread = []
     for capture in digests:

@@ -83,6 +83,7 @@ class Tally:
         to_write: number of rows by target; of quarantine under that name.
         displacing: (target, source) of stored rows that are displaced.
         has_disputes: records of groups have conflicts.
+        has_new_disputes: the outcome of one of these is not known from an earlier run.
         has_folds: there are new records of consumer-protocol groups.
     """
 
@@ -91,6 +92,7 @@ class Tally:
     to_write: Counter[str] = field(default_factory=Counter)
     displacing: set[tuple[str, str]] = field(default_factory=set)
     has_disputes: bool = False
+    has_new_disputes: bool = False
     has_folds: bool = False
 
 
@@ -114,6 +116,7 @@ def _count(resolved: DataFrame) -> Tally:
     counts = tally.counts
     for row in sorted(resolved.groupBy(*kinds).count().collect(), key=str):
         tally.has_disputes |= row["is_dispute"]
+        tally.has_new_disputes |= row["is_dispute"] and row["is_new"]
         if row["is_displaced"]:
             tally.displacing.add((row["target"], row["source"]))
         outcome, is_quarantined = row["outcome"], row["outcome"] == Outcome.QUARANTINED.value
@@ -160,7 +163,7 @@ def run(context: RunContext) -> StageResult:
     # The first run that has read a log's first record stays in origins.
     origins = dict.fromkeys(tally.origins, context.run_sequence) | dict(context.state.origins)
     state = replace(context.state, origins=origins, positions={**context.state.positions, **positions}, landed_until=decision.landed_until)
-    if tally.displacing or tally.has_disputes:
+    if tally.displacing or tally.has_new_disputes:
         # Which of several records at one place stays may change with each run, and so do the outcomes of the others.
         return StageResult(state, counts, files=None)
     if context.live is not None:

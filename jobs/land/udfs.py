@@ -202,7 +202,7 @@ def decode_coordinator_logs(batches: Batches, zone: str | None) -> Batches:
     schema = to_arrow_schema(LOGGED_ROWS)
     for piece in (row for batch in batches for row in batch.to_pylist()):
         for text in _texts_of(piece):
-            yield from to_batches(_logged_rows(piece["name"], coordinator_log.decode_piece(text, zone)), schema, 5_000)
+            yield from to_batches(_logged_rows(piece["path"], coordinator_log.decode_piece(text, zone)), schema, 5_000)
 
 
 def _texts_of(piece: Row) -> Iterator[bytes]:

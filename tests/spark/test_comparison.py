@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.land import comparison
-from jobs.land.comparison import LogSurvey, landed_before, log_key, resolve, survey_log
+from jobs.land.comparison import LogSurvey, compared_sources, landed_before, log_key, resolve, survey_log
 from jobs.land.deduplication import CONFLICT, known_places, quarantined_keys, resolve_duplicates
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
@@ -116,3 +116,12 @@ def test_records_beyond_the_landed_log_are_not_compared(spark: SparkSession) -> 
     warehouse, staged = TablesInMemory(), decoded(spark, *rows).localCheckpoint()
     assert survey_log(warehouse, staged, {log_key("c", 3): 5}) == LogSurvey({log_key("c", 3): 9}, False, (), (), 0, 3)
     assert survey_log(warehouse, staged, {log_key("c", 3): 6}).has_earlier
+
+
+def test_stored_records_of_logs_are_read_only_where_a_record_of_a_log_is_compared() -> None:
+    """Those of dumps and of raw logs together, since both have the same places."""
+    raw, dump, looks = Source.CONSUMER_OFFSETS, Source.DUMP_LOG, Source.CLUSTER_METADATA
+    assert compared_sources({raw, looks}, is_log_alone=True) == {looks}
+    assert compared_sources({raw, looks}, is_log_alone=False) == {raw, dump, looks}
+    assert compared_sources({dump}, is_log_alone=False) == {raw, dump}
+    assert compared_sources({looks, Source.SNAPSHOT}, is_log_alone=True) == {looks, Source.SNAPSHOT}

@@ -151,3 +151,16 @@ def test_conflicts_of_any_kinds_of_records_land_the_same_in_any_order(in_order: 
 def test_conflicts_of_any_kinds_of_records_give_equal_tables_in_any_order(order: str, in_order: Callable[..., Path]) -> None:
     assert_equal_warehouses(in_order("run", order), in_order("run"))
     check_conflicts(in_order("run"))
+
+
+def test_files_with_a_conflict_are_known_from_the_second_run_on(make_tables, tmp_path: Path) -> None:
+    """In the first run the outcome of the conflict is new, so that no file is noted; then it stays as it is."""
+    first, second = (written(tmp_path / f"{number}.parquet", commit(3, 1, "g", 0, number)) for number in (5, 7))
+    settings = tmp_path / "any.yaml"
+    settings.write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")
+    for _ in range(3):
+        assert make_tables("land", "--config", settings, "--warehouse", tmp_path / "w", "--input", first, second) == 0
+    runs = sorted(rows(tmp_path / "w", "runs"), key=lambda run: run["run_sequence"])
+    assert [None if run["files"] is None else len(run["files"]) for run in runs] == [None, 2, 0]
+    counts = [{name: dict(run["input_counts"])[name] for name in ("read", "landed", "duplicate", "quarantined")} for run in runs]
+    assert counts[1] == counts[2] == {"read": 2, "landed": 0, "duplicate": 1, "quarantined": 1}

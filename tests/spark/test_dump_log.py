@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from schemas.staging import TARGETS
 from schemas.wire.keys import COMMITTED_COLUMN
 from tests.builders.captures import LOOKS, RECORDED
+from tests.builders.raw_logs import commit, written
 from tests.builders.tables import OF_THE_RUN, assert_equal_warehouses, rows
 
 DUMPS = Path(__file__).resolve().parents[1] / "golden" / "dump_log"
@@ -88,3 +90,34 @@ def test_raw_log_replaces_a_dump(make_tables: Land, raw: Path, dumped: Path, tmp
     others = {row["group_id"] for row in rows(dumped, "offset_snapshots") if row["source"] == "dump-log"}
     assert others == {"plain", "eos-a", "eos-b"} and uncertain(dumped) == TRANSACTIONS
     assert_equal_warehouses(dumped, raw, ("subscription_snapshots", "group_records", "topic_snapshots", "quarantine"))
+
+
+def dumped_commit(offset: int, group: str) -> str:
+    """Return the two lines of a commit outside a transaction."""
+    key = json.dumps({"type": "1", "data": {"group": group, "topic": "t", "partition": 0}}, separators=(",", ":"))
+    data = {"offset": 5, "leaderEpoch": 0, "metadata": "", "commitTimestamp": 1_000 * offset}
+    value = json.dumps({"version": "3", "data": data}, separators=(",", ":"))
+    return (
+        f"baseOffset: {offset} lastOffset: {offset} count: 1 baseSequence: -1 lastSequence: -1 producerId: -1 producerEpoch: 0 "
+        "partitionLeaderEpoch: 0 isTransactional: false isControl: false deleteHorizonMs: OptionalLong.empty position: 0 "
+        f"CreateTime: {1_000 * offset} size: 113 magic: 2\n"
+        f"| offset: {offset} CreateTime: {1_000 * offset} keySize: 26 valueSize: 29 sequence: -1 headerKeys: [] "
+        f"key: {key} payload: {value}\n"
+    )
+
+
+def test_dump_and_raw_log_that_contradict_each_other_end_alike_in_any_order(make_tables: Land, tmp_path: Path) -> None:
+    """At offset 7 both have another group. At 6 only the dump has a record, of a group that the raw log tells more of."""
+    dump, log, settings = tmp_path / "dump.txt", tmp_path / "log.parquet", tmp_path / "any.yaml"
+    heading = "Dumping /kafka/__consumer_offsets-12/00000000000000000000.log\n"
+    lines = [heading, dumped_commit(5, "g"), dumped_commit(6, "g"), dumped_commit(7, "d")]
+    dump.write_text("".join(lines), encoding="utf-8")
+    written(log, commit(12, 5, "g", 0, 5), commit(12, 7, "h", 0, 5))
+    settings.write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")
+    ends = {}
+    for name, pieces in {"at once": [(dump, log)], "dump first": [(dump,), (log,)], "log first": [(log,), (dump,)]}.items():
+        for inputs in pieces:
+            assert make_tables("land", "--config", settings, "--warehouse", tmp_path / name, "--input", *inputs, "--cluster-id", "c") == 0
+        commits = {(row["group_id"], row["position"]): row["is_uncertain"] for row in rows(tmp_path / name, "offset_snapshots")}
+        ends[name] = commits, len(rows(tmp_path / name, "quarantine"))
+    assert ends["dump first"] == ends["log first"] == ends["at once"]
