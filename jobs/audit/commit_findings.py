@@ -1,7 +1,7 @@
 """Commit findings: offset commits, topic metadata, the newest generation of each group -> ``findings`` on what groups commit.
 
-These findings are about the newest generation only, and use all commits and topic metadata. A run that landed some computes them again and
-writes only what changed.
+These findings are about the newest generation only. They use all commits and topic metadata, tombstones and the records of members, and
+how far logs have been read. A run that landed some of these computes the findings again and writes only what changed.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ from schemas.tables import (
 from schemas.vocabulary import Basis, GroupType
 from schemas.wire.keys import OFFSETS_TOPIC
 
+READ_HERE = {GROUP_RECORDS.name: f"{GROUP_RECORDS.name} for {FINDINGS.name}"}
+"""Table -> the name under which ``runs.consumed`` records how far its rows were used here."""
 Stage = Callable[[str, DataFrame], DataFrame]
 """``Warehouse.materialize_together``, or a function like it."""
 BUSY_WINDOW_S, LEAST_WINDOW_S = 3_600, 60
@@ -245,6 +247,12 @@ def commit_facts(
         member_records(signs, records) if has["overdue"] else None,
         looks_of(signs, looks) if has["waiting"] else None,
     )
+
+
+def has_new_records(context: RunContext) -> bool:
+    """Return whether records of groups have landed since they were last used here, or logs have been read further in this run."""
+    has_unread = any(context.unread(name, reader) is not None for name, reader in READ_HERE.items())
+    return has_unread or context.state.landed_until != context.before.landed_until
 
 
 def refresh(context: RunContext) -> None:

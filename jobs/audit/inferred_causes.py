@@ -88,7 +88,8 @@ def _silence_ms() -> Column:
 def commits_around(silent: DataFrame, movements: DataFrame, commits: DataFrame) -> DataFrame:
     """Return the commits of their groups around the departures of silent members: those before, and those of the new owners after it.
 
-    Rows: (cluster_id, group_id), ``DEPARTURE_FIELDS`` and ``COMMIT_FIELDS``; those of a departure come in one partition, by time.
+    Rows: (cluster_id, group_id), ``DEPARTURE_FIELDS`` and ``COMMIT_FIELDS``; those of a departure come in one partition, by time,
+    and those of one millisecond by offset.
 
     Args:
         silent: as ``silent_departures`` returns them.
@@ -116,7 +117,9 @@ def commits_around(silent: DataFrame, movements: DataFrame, commits: DataFrame) 
     marked = around.join(F.broadcast(own), [*PARTITION_KEY, "position", "member_id"], "left")
     marked = marked.withColumn("is_own", F.coalesce("is_owned", F.lit(False))).where("is_own OR committed_us < observed_us")
     chosen = marked.select(*GROUP_KEY, *DEPARTURE_FIELDS, *COMMIT_FIELDS)
-    return keep_together(chosen, *MEMBER_KEY).sortWithinPartitions(*hashed(*MEMBER_KEY), "committed_us")
+    return keep_together(chosen, *MEMBER_KEY).sortWithinPartitions(
+        *hashed(*MEMBER_KEY), "committed_us", "topic", "partition", "committed_offset"
+    )
 
 
 def _is_logged_departure(cause: Column) -> Column:

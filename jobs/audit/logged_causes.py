@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.audit import udfs as audit_udfs
-from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS
+from jobs.audit.causes import CLOCKS_MS, EVENT_FIELDS, FIRST_MS
 from jobs.audit.load_imbalance import AUDIT_KEY
+from jobs.audit.new_commits import retained_rows
 from jobs.context import RunContext
 from jobs.workers.partitions import spread_groups
 from schemas.keys import GENERATION_KEY, GROUP_KEY
@@ -29,6 +30,7 @@ READ_HERE = f"{GROUP_EVENTS.name} for {GENERATION_AUDITS.name}"
 """The name under which ``runs.consumed`` records how far events were used."""
 EXPLAINED = ("causes", "rebalance_ms", "assignment_ms")
 _CLOCKS = timedelta(milliseconds=CLOCKS_MS)
+_FIRST = timedelta(milliseconds=FIRST_MS)
 
 
 def refresh(context: RunContext) -> None:
@@ -36,7 +38,7 @@ def refresh(context: RunContext) -> None:
     warehouse, spec = context.warehouse, GENERATION_AUDITS
     if warehouse.is_empty(GROUP_EVENTS.name) or warehouse.is_empty(spec.name):
         return
-    audits = warehouse.read(spec.name).where(F.col("basis") == str(Basis.OBSERVED))
+    audits = retained_rows(context, spec.name).where(F.col("basis") == str(Basis.OBSERVED))  # of older ones the events are gone
     lines = warehouse.read(GROUP_EVENTS.name).where(F.col("event") != str(CoordinatorEvent.REBALANCE_SEEN))
     events = with_groups(lines)
     groups = warehouse.materialize_keys("explained_groups", _groups(context, audits, events))
@@ -90,7 +92,7 @@ def _rows(snapshots: DataFrame, audits: DataFrame, events: DataFrame, groups: Da
     is_before = F.col("observed_at") < F.col("from_time")
     first = named.groupBy(*GROUP_KEY, "from_time").agg(
         F.coalesce(F.max(F.when(is_before, F.col("position"))), F.min("position")).alias("first_position"),
-        F.coalesce(F.max(F.when(is_before, F.col("observed_at"))), F.min("from_time")).alias("events_from"),
+        F.coalesce(F.max(F.when(is_before, F.col("observed_at"))), F.min("from_time") - F.lit(_FIRST)).alias("events_from"),
     )
     kept = snapshots.join(first, list(GROUP_KEY)).where(F.col("position") >= F.col("first_position"))
     generations = kept.select(

@@ -37,9 +37,6 @@ SOURCE_KEY = ("cluster_id", "source")
 READ_HERE = {name: f"{name} for {FINDINGS.name}" for name in (TOPIC_SNAPSHOTS.name, OFFSET_SNAPSHOTS.name)}
 """Table -> the name under which ``runs.consumed`` records how far its rows were used here."""
 
-JOINED_BEFORE_MS = 60_000
-"""How much earlier than its record the members of a generation may have joined; 8 seconds were seen."""
-
 
 def looks_to_compare(times_ms: Times, first_new_ms: Mapping[str, int] | None) -> dict[str, tuple[int, ...]]:
     """Return the metadata snapshots to compare: from the last one before new data on, for clusters with two or more of these.
@@ -119,18 +116,31 @@ def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, tim
     return rows.join(until, list(SOURCE_KEY), "left").withColumns(columns).select(*GROWTH_FACTS.names)
 
 
+def begun_at(snapshots: DataFrame) -> DataFrame:
+    """Return the times from which on generations have their topics, ``at_ms``, with cluster_id.
+
+    The members of a generation have joined before its record, mostly by seconds. A record that was written again, as for a static member
+    that came back, keeps the time at which they joined.
+    """
+    return snapshots.select("cluster_id", F.unix_millis(F.least("joined_at", "observed_at")).alias("at_ms"))
+
+
 def _first_new_ms(context: RunContext, solutions_consumed: int | None, looks_consumed: int | None) -> dict[str, int] | None:
     """Return for each cluster the earliest time of a new metadata snapshot or generation; None if no run has audited before."""
     if not context.before.written.get(GENERATION_AUDITS.name):
         return None
+    warehouse = context.warehouse
     parts: list[DataFrame] = []
-    for name, consumed, earlier_ms in ((SOLUTIONS.name, solutions_consumed, JOINED_BEFORE_MS), (TOPIC_SNAPSHOTS.name, looks_consumed, 0)):
-        if consumed is not None:
-            new = context.warehouse.read_new(name, consumed)
-            parts.append(new.groupBy("cluster_id").agg((F.min(F.unix_millis("observed_at")) - earlier_ms).alias("first_ms")))
+    if solutions_consumed is not None:
+        solved = warehouse.read_new(SOLUTIONS.name, solutions_consumed).select(*GENERATION_KEY).distinct()
+        parts.append(begun_at(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).join(solved, list(GENERATION_KEY), "left_semi")))
+    if looks_consumed is not None:
+        parts.append(
+            warehouse.read_new(TOPIC_SNAPSHOTS.name, looks_consumed).select("cluster_id", F.unix_millis("observed_at").alias("at_ms"))
+        )
     if not parts:
         return {}
-    rows = reduce(DataFrame.unionByName, parts).groupBy("cluster_id").agg(F.min("first_ms").alias("first_ms")).collect()
+    rows = reduce(DataFrame.unionByName, parts).groupBy("cluster_id").agg(F.min("at_ms").alias("first_ms")).collect()
     return {row["cluster_id"]: row["first_ms"] for row in rows if row["cluster_id"] in context.metadata_index.times_ms}
 
 

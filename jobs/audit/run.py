@@ -327,13 +327,13 @@ def run(context: RunContext) -> StageResult:
         coordinators.refresh(context, news)
     if consumed is None or (news is not None and news.late_commits is not None):  # late commits change movements, which say who was silent
         inferred_causes.refresh(context)
-    if consumed is not None or has_new_commits(context):
+    if consumed is not None or has_new_commits(context) or commit_findings.has_new_records(context):
         commit_findings.refresh(context)
     look_findings.refresh(context, consumed)
     logged_causes.refresh(context)
     stuck_findings.refresh(context)
     used = {SOLUTIONS.name: SOLUTIONS.name, logged_causes.READ_HERE: GROUP_EVENTS.name} | {
-        reader: table for readers in (READ_HERE, look_findings.READ_HERE) for table, reader in readers.items()
+        reader: table for readers in (READ_HERE, look_findings.READ_HERE, commit_findings.READ_HERE) for table, reader in readers.items()
     }
     read_now = [reader for reader, table in used.items() if context.unread(table, reader) is not None]
     return StageResult(context.state.using(dict.fromkeys((*read_now, ORIGINS_READ_HERE), context.run_sequence)))

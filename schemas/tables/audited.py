@@ -196,7 +196,8 @@ GENERATION_AUDITS = TableSpec(
             column(
                 "causes",
                 CAUSES,
-                "observed rows: why the generation came about. The source is log, records, or inferred (only likely). Null if triggers are",
+                "observed rows: why the generation came about. The source is log, records, or inferred (only likely). "
+                "Null if triggers are, unless a log has a cause",
             ),
             column("rebalance_ms", BIGINT, "observed rows: from the beginning of the rebalance until all members were in; from logs"),
             column(

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from jobs.storage.scratch import StagedKeys
 from schemas.staging import DECODED_ROWS
-from schemas.tables import SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 Row = dict[str, Any]
@@ -115,3 +115,18 @@ class TablesInMemory:
     def materialize_keys(self, name: str, rows: DataFrame) -> StagedKeys:
         kept = self.materialize(name, rows)
         return StagedKeys(kept, kept.count())
+
+
+@dataclass
+class StoredInMemory(TablesInMemory):
+    """The part of a warehouse that updates of stored audits need; it keeps what replaces others."""
+
+    replaced: list[Row] = field(default_factory=list)
+
+    def materialize_any(self, name: str, rows: DataFrame) -> DataFrame | None:
+        return None if rows.isEmpty() else rows.localCheckpoint()
+
+    def replace(self, name: str, keys: DataFrame, columns: tuple[str, ...], rows: DataFrame) -> tuple[int, int]:
+        assert name == GENERATION_AUDITS.name
+        self.replaced = [row.asDict(recursive=True) for row in rows.collect()]
+        return len(self.replaced), len(self.replaced)

@@ -19,7 +19,7 @@ from jobs.workers.guard import WorkerLimits
 from schemas.config import parse_settings
 from schemas.staging import EXPIRED_SESSIONS
 from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS
-from tests.builders.frames import Row, TablesInMemory, frame, member_row, moment, snapshot_row, snapshots
+from tests.builders.frames import Row, StoredInMemory, frame, member_row, moment, snapshot_row, snapshots
 
 HELD_S, GONE_S = 100, 1_000
 """Times of the generation with the member ``a``, and of the one without it; commits of ``b`` go on in between."""
@@ -178,23 +178,6 @@ def test_likely_cause_that_no_longer_holds_goes(spark: SparkSession) -> None:
     assert [one.asDict() for one in row["causes"]] == [JOINED]
 
 
-class Stored(TablesInMemory):
-    """A warehouse whose rows have a ``run_sequence``, and which keeps what replaces others."""
-
-    replaced: list[Row]
-
-    def read_new(self, name: str, consumed: int) -> DataFrame:
-        return self.read(name).where(F.col("run_sequence") > consumed)
-
-    def materialize_any(self, name: str, rows: DataFrame) -> DataFrame | None:
-        return None if rows.isEmpty() else rows.localCheckpoint()
-
-    def replace(self, name: str, keys: DataFrame, columns: tuple[str, ...], rows: DataFrame) -> tuple[int, int]:
-        assert name == GENERATION_AUDITS.name
-        self.replaced = [row.asDict(recursive=True) for row in rows.collect()]
-        return len(self.replaced), len(self.replaced)
-
-
 @pytest.mark.parametrize(("after_s", "expected"), [(3, [LIKELY]), (3 * 3_600, None)])
 def test_commits_that_land_after_a_generation_show_that_its_records_went_on(
     spark: SparkSession, after_s: int, expected: list[Any] | None
@@ -212,7 +195,7 @@ def test_commits_that_land_after_a_generation_show_that_its_records_went_on(
         OFFSET_SNAPSHOTS.name: frame(spark, OFFSET_SNAPSHOTS.schema, [*commits, late]),
         SUBSCRIPTION_SNAPSHOTS.name: snapshots(spark, *rows["snapshots"]),
     }
-    warehouse = Stored(tables)
+    warehouse = StoredInMemory(tables)
     context: Any = SimpleNamespace(
         warehouse=warehouse,
         unread=lambda table, reader: 1,
@@ -223,7 +206,6 @@ def test_commits_that_land_after_a_generation_show_that_its_records_went_on(
         run_sequence=2,
         run_columns={"run_sequence": F.lit(2).cast("bigint")},
     )
-    warehouse.replaced = []
     refresh(context)
     assert [row["causes"] for row in warehouse.replaced] == ([] if expected is None else [expected])
 
@@ -238,7 +220,7 @@ def test_causes_and_pauses_that_change_are_written_with_the_new_audits(spark: Sp
         return {**key, "observed_at": moment(generation * 1_000), "basis": "observed", "strategy": "range", **figures, **changes}
 
     stored = [audit(1, pause_partition_ms=2_000), audit(2)]
-    warehouse = Stored({GENERATION_AUDITS.name: frame(spark, GENERATION_AUDITS.schema, stored)})
+    warehouse = StoredInMemory({GENERATION_AUDITS.name: frame(spark, GENERATION_AUDITS.schema, stored)})
     otherwise = frame(spark, GENERATION_AUDITS.schema, [{**stored[departure - 1], "causes": [LIKELY]}])
     groups = StagedKeys(frame(spark, GENERATION_AUDITS.schema, [audit(3)]).select("cluster_id", "group_id"), 1)
     context: Any = SimpleNamespace(warehouse=warehouse, run_sequence=2, run_columns={"run_sequence": F.lit(2).cast("bigint")})

@@ -19,8 +19,32 @@ from tests.builders.tables import OF_LANDING, assert_equal_warehouses, rows
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
+STARTED = (
+    "[1970-01-01 00:12:40,000] INFO [GroupCoordinator 1]: Preparing to rebalance group logged in state PreparingRebalance with old "
+    "generation 6 (__consumer_offsets-4) (reason: Adding new member a with group instance id None) "
+    "(kafka.coordinator.group.GroupCoordinator)\n"
+)
+"""Four minutes before the record of the generation, the first one that is known of its group."""
+STABILIZED = (
+    "[1970-01-01 00:16:39,000] INFO [GroupCoordinator 1]: Stabilized group logged generation 7 (__consumer_offsets-4) with 1 members "
+    "(kafka.coordinator.group.GroupCoordinator)\n"
+)
+
+
+def log_pieces(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Two logs of one name that overlap, and the record of their generation with the first one."""
+    for name in ("first", "second"):
+        (folder / name).mkdir()
+    first = written_text(folder / "first" / "server.log", STARTED)
+    second = written_text(folder / "second" / "server.log", STARTED, STABILIZED)
+    return [first.parent, written(folder / "logged.parquet", generation(4, 1, "logged", 7, at=1_000, a=[0]))], [second.parent]
+
+
 def raw_pieces(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Run 2 brings the end of the pause behind generation 2 and a commit from before it; and the size of the offsets topic."""
+    """Run 2 brings the end of the pause behind generation 2 and a commit from before it; and the size of the offsets topic.
+
+    It also brings a generation whose members have joined an hour before its record, between two looks of run 1.
+    """
     late, timely = commit(3, 1, "g", 0, 5), commit(3, 2, "g", 1, 5)
     first, second, third = (
         generation(3, 0, "g", 1, a=[0, 1]),
@@ -29,9 +53,11 @@ def raw_pieces(folder: Path) -> tuple[list[Path], list[Path]]:
     )
     before, after = look(2_500, t=[8, 8]), look(3_500, t=[10, 10])
     sized = look(9_000, **{OFFSETS_TOPIC: [None] * 7})
+    grown = [look(at_ms, **{"t": [10] * count}) for at_ms, count in ((50_000, 3), (200_000, 4), (5_000_000, 4))]
+    again = generation(6, 100, "again", 7, at=10_000, a=[0, 1, 2])
     return (
-        [written(folder / "1.parquet", first, timely, second), written_text(folder / "1.jsonl", before, after)],
-        [written(folder / "2.parquet", late, third), written_text(folder / "2.jsonl", sized)],
+        [written(folder / "1.parquet", first, timely, second), written_text(folder / "1.jsonl", before, after, *grown)],
+        [written(folder / "2.parquet", late, third, again), written_text(folder / "2.jsonl", sized)],
     )
 
 
@@ -85,6 +111,8 @@ def late(make_tables, spark: SparkSession, tmp_path_factory: pytest.TempPathFact
             assert make_tables(command, *arguments, "--input", *captures) == 0
         return work
 
+    of_log, more_of_log = log_pieces(folder)
+    first, second = [*first, *of_log], [*second, *more_of_log]
     works = make("in turn", "run", *first, alone, xr, ys), make("in turn", "run", *second, both, xr, xs, yr)
     make("in turn", "land", xr, xs)
     shutil.copytree(folder / "in turn", folder / "better in turn")
@@ -103,12 +131,26 @@ def test_work_does_not_grow(late: Late, measured) -> None:
     """
     for name, work in (("first", late.first), ("second", late.second)):
         measured(f"{name} run: {work.jobs} Spark jobs, {len(work.staged)} staged writes: {', '.join(work.staged)}")
-    assert late.first.jobs <= 90 and len(late.first.staged) <= 14
-    assert late.second.jobs <= 395 and len(late.second.staged) <= 35
+    assert late.first.jobs <= 160 and len(late.first.staged) <= 23
+    assert late.second.jobs <= 465 and len(late.second.staged) <= 41
 
 
 def test_late_records_make_the_tables_of_timely_ones(late: Late) -> None:
     assert_equal_warehouses(late.in_turn, late.at_once)
+
+
+def test_rebalance_that_began_long_before_the_first_known_generation_has_its_log(late: Late) -> None:
+    for warehouse in (late.in_turn, late.at_once):
+        [audit] = [row for row in rows(warehouse, "generation_audits") if (row["group_id"], row["basis"]) == ("logged", "observed")]
+        assert audit["rebalance_ms"] == 239_000
+        events = [(row["event"], row["ordinal"]) for row in rows(warehouse, "group_events") if row["group_id"] == "logged"]
+        assert sorted(events) == [("rebalance_started", 0), ("stabilized", 0)]
+
+
+def test_partitions_that_came_after_the_members_had_joined_are_left_out(late: Late) -> None:
+    for warehouse in (late.in_turn, late.at_once):
+        rules = {row["rule_id"] for row in rows(warehouse, "findings") if row["group_id"] == "again"}
+        assert "partitions_left_out" in rules
 
 
 def test_movement_updated_for_one_reason_is_updated_for_all(late: Late) -> None:

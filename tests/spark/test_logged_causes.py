@@ -7,14 +7,19 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import date, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from jobs.audit.logged_causes import with_groups
+from jobs.audit.logged_causes import READ_HERE, refresh, with_groups
+from jobs.workers.guard import WorkerLimits
+from schemas.tables import GENERATION_AUDITS, GROUP_EVENTS, SUBSCRIPTION_SNAPSHOTS
+from tests.builders.frames import StoredInMemory, frame, member_row, moment, snapshot_row, snapshots
 from tests.builders.tables import assert_equal_warehouses, content, rows
 
 RECORDED = Path(__file__).resolve().parents[1] / "golden" / "coordinator_log"
@@ -78,10 +83,6 @@ def test_pieces_before_and_after_the_records_make_equal_tables(recorded: Path, m
     assert content(tmp_path / "w", "group_events") == before
     counts = dict(max(rows(tmp_path / "w", "runs"), key=lambda row: row["run_sequence"])["input_counts"])
     assert counts["coordinator-log.duplicate"] == len(before) and "coordinator-log.landed" not in counts
-
-
-def moment(ms: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=ms)
 
 
 class Recorded:
@@ -211,3 +212,28 @@ def test_log_in_another_zone_gives_no_wrong_cause(recorded: Path, make_tables: M
         if row["basis"] == "observed":
             logged = [cause for cause in row["causes"] or () if cause["source"] == "log"]
             assert all(cause in right[row["group_id"], row["position"]] for cause in logged)
+
+
+@pytest.mark.parametrize(("kept_from", "changed"), [(None, [1]), (date(1970, 2, 1), [])], ids=["no retention", "retention"])
+def test_causes_of_a_generation_whose_events_are_gone_stay(spark: SparkSession, kept_from: date | None, changed: list[int]) -> None:
+    """A later generation ends the pause of an old one, whose audit is written again. Its month has no events any more."""
+    key = {"cluster_id": "c", "group_id": "g", "basis": "observed", "strategy": "range"}
+    cause = {"cause": "joined", "member_id": "a", "source": "log", "detail": None}
+    old = {**key, "generation": 1, "position": 1, "observed_at": moment(1_000), "causes": [cause], "run_sequence": 2}
+    audits = [{**old, "observed_month": date(1970, 1, 1)}]
+    later = {"cluster_id": "c", "group_id": "g", "broker": "1", "logged_at": moment(170 * 86_400_000), "event": "stabilized"}
+    tables = {
+        GENERATION_AUDITS.name: frame(spark, GENERATION_AUDITS.schema, audits),
+        GROUP_EVENTS.name: frame(spark, GROUP_EVENTS.schema, [{**later, "run_sequence": 1}]),
+        SUBSCRIPTION_SNAPSHOTS.name: snapshots(spark, snapshot_row("g", 1, member_row("a"), observed_at=moment(1_000))),
+    }
+    warehouse = StoredInMemory(tables)
+    context: Any = SimpleNamespace(
+        warehouse=warehouse,
+        state=SimpleNamespace(retained_from=kept_from, consumed={READ_HERE: 1}),
+        worker_limits=WorkerLimits(memory_mb=4_096, idle_timeout_s=60),
+        run_sequence=2,
+        run_columns={"run_sequence": F.lit(2).cast("bigint")},
+    )
+    refresh(context)
+    assert [row["position"] for row in warehouse.replaced] == changed
