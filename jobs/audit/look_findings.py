@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from jobs.audit import udfs as audit_udfs
 from jobs.audit.found_rows import found_in
+from jobs.audit.new_commits import CLOCKS_DIFFER, rows_since
 from jobs.context import RunContext
 from jobs.findings.looks import SEEN_AT
 from jobs.storage.changed_findings import replace_findings
@@ -132,8 +133,11 @@ def _first_new_ms(context: RunContext, solutions_consumed: int | None, looks_con
     warehouse = context.warehouse
     parts: list[DataFrame] = []
     if solutions_consumed is not None:
-        solved = warehouse.read_new(SOLUTIONS.name, solutions_consumed).select(*GENERATION_KEY).distinct()
-        parts.append(begun_at(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).join(solved, list(GENERATION_KEY), "left_semi")))
+        solved = warehouse.read_new(SOLUTIONS.name, solutions_consumed)
+        (row,) = solved.agg(F.min("observed_at").alias("first")).collect()
+        if row["first"] is not None:  # else maintenance has dropped them
+            recent = rows_since(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), row["first"] - CLOCKS_DIFFER)
+            parts.append(begun_at(recent.join(solved.select(*GENERATION_KEY).distinct(), list(GENERATION_KEY), "left_semi")))
     if looks_consumed is not None:
         parts.append(
             warehouse.read_new(TOPIC_SNAPSHOTS.name, looks_consumed).select("cluster_id", F.unix_millis("observed_at").alias("at_ms"))

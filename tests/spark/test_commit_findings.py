@@ -8,7 +8,6 @@ from datetime import timedelta
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from jobs.audit.commit_facts import find_in_commits
-from jobs.audit.commit_findings import commit_facts, has_new_records, newest_generations
+from jobs.audit.commit_findings import commit_facts, newest_generations
 from jobs.storage.current_lag import newest_positions
 from jobs.storage.last_commits import last_commits_of
 from jobs.storage.scratch import StagedKeys
@@ -505,15 +504,3 @@ def test_a_commit_that_lands_later_takes_the_finding_back(make_tables, tmp_path:
         found = [row for row in rows(tmp_path / "warehouse", "findings") if row["rule_id"] == "members_never_commit"]
         seen.append([(row["group_id"], row["run_sequence"]) for row in found])
     assert seen == [[], [("g", 2)], []]
-
-
-@pytest.mark.parametrize(
-    ("unread", "landed_until", "is_new"),
-    [(None, {"c 3": 7}, False), (4, {"c 3": 7}, True), (None, {"c 3": 8}, True)],
-    ids=["nothing", "records of groups", "a log was read further"],
-)
-def test_what_else_these_findings_use_is_news_too(unread: int | None, landed_until: dict[str, int], is_new: bool) -> None:
-    """A tombstone ends the retention of commits, and a member that reaches its target leaves a record of its own."""
-    before, state = SimpleNamespace(landed_until={"c 3": 7}), SimpleNamespace(landed_until=landed_until)
-    context: Any = SimpleNamespace(unread=lambda table, reader: unread, before=before, state=state)
-    assert has_new_records(context) is is_new

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -141,6 +142,17 @@ def test_only_a_member_that_stops_while_its_records_go_on_has_lost_its_session(e
     found = {row["group_id"]: row["silence_ms"] / 1000 for row in expired.collect()}
     assert found == EXPIRED
     assert {row["member_id"] for row in expired.collect()} == {"a"}
+
+
+def test_commits_of_one_millisecond_come_by_offset_in_whatever_order_they_landed(spark: SparkSession) -> None:
+    rows = {table: [row for row in of_all if row["group_id"] == "expired"] for table, of_all in rows_of_groups().items()}
+    last = max((row for row in rows["commits"] if row["partition"] == 0), key=itemgetter("observed_at"))
+    together = [{**last, "position": -number, "committed_offset": 100_000 - number} for number in range(1, 9)]
+    movements = frame(spark, MOVEMENTS.schema, rows["movements"])
+    silent = silent_departures(movements, snapshots(spark, *rows["snapshots"]), CONSUMER_SESSION_MS)
+    around = commits_around(silent, movements, frame(spark, OFFSET_SNAPSHOTS.schema, [*together, *rows["commits"]])).collect()
+    of_last = [row["committed_offset"] for row in around if row["committed_us"] == max(row["committed_us"] for row in around)]
+    assert of_last == sorted(of_last) and len(of_last) == 9
 
 
 def cause(word: str, source: str, member_id: str | None = "a", detail: str | None = None) -> dict[str, str | None]:

@@ -43,7 +43,7 @@ def log_pieces(folder: Path) -> tuple[list[Path], list[Path]]:
 def raw_pieces(folder: Path) -> tuple[list[Path], list[Path]]:
     """Run 2 brings the end of the pause behind generation 2 and a commit from before it; and the size of the offsets topic.
 
-    It also brings a generation whose members have joined an hour before its record, between two looks of run 1.
+    It also brings a generation whose members have joined hours before its record, between two looks of run 1.
     """
     late, timely = commit(3, 1, "g", 0, 5), commit(3, 2, "g", 1, 5)
     first, second, third = (
@@ -53,7 +53,7 @@ def raw_pieces(folder: Path) -> tuple[list[Path], list[Path]]:
     )
     before, after = look(2_500, t=[8, 8]), look(3_500, t=[10, 10])
     sized = look(9_000, **{OFFSETS_TOPIC: [None] * 7})
-    grown = [look(at_ms, **{"t": [10] * count}) for at_ms, count in ((50_000, 3), (200_000, 4), (5_000_000, 4))]
+    grown = [look(at_ms, t=[10] * count) for at_ms, count in ((50_000, 3), (200_000, 4), (5_000_000, 4))]
     again = generation(6, 100, "again", 7, at=10_000, a=[0, 1, 2])
     return (
         [written(folder / "1.parquet", first, timely, second), written_text(folder / "1.jsonl", before, after, *grown)],

@@ -77,6 +77,7 @@ def test_rebalance_lasts_from_its_first_sign_to_the_last_one(spark: SparkSession
         group: ((until_s - since_s) * 1_000, poll_count) for group, (since_s, until_s, poll_count) in EXPECTED.items()
     }
     assert {(row["generation"], row["observed_at_ms"], row["rebalance_timeout_ms"]) for row in found.values()} == {(2, 100_000, 90_000)}
+    assert {group for group, row in found.items() if not row["is_logged"]} == {"seen"}
     of_log, of_polls, of_both = found["twice without an assignment"], found["seen"], found["logged and seen"]
     assert (of_log["reason"], of_log["state"], of_log["member_ids"]) == ("began at 110", None, ["a", "b", "d"])
     assert (of_polls["reason"], of_polls["state"], of_polls["member_ids"]) == (None, "seen at 230", ["m230"])

@@ -163,7 +163,7 @@ def test_returns_older_than_a_day_do_not_decide_how_many_are_kept() -> None:
     later = [Happening(one.at_ms + 26 * 60 * MINUTE_MS, one.left, one.came) for one in hourly]
     whole, cut = Recurrence.begin(0), Recurrence.begin(0)
     for happened in shared:
-        whole.advance(happened), cut.advance(happened)
+        assert whole.advance(happened) == cut.advance(happened) is None
     for number, happened in enumerate(later):
         if number == 2:
             cut = Recurrence.decoded(json.loads(json.dumps(cut.encoded())))
