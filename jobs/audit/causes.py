@@ -128,12 +128,13 @@ FIRST_MS = 10 * 60_000
 
 
 def around_of(before: Mapping[str, Any] | None, row: Mapping[str, Any]) -> Around:
-    """Return a generation and the one before, of rows with ``at_ms``, ``generation``, ``member_ids``, ``instance_ids`` and ``causes``.
+    """Return a generation and the one before, of rows with ``at_ms``, ``generation``, ``incarnation``, ``member_ids``, ``instance_ids``
+    and ``causes``.
 
     A group that was made again counts from the beginning; then the generation before is not the one of ``before``.
     """
     is_converted = any(one["cause"] == Cause.CONVERTED.value for one in row["causes"] or ())
-    if before is None or before["generation"] > row["generation"]:
+    if before is None or before["incarnation"] != row["incarnation"]:
         before = {"at_ms": row["at_ms"] - FIRST_MS, "generation": row["generation"] - 1, "member_ids": (), "instance_ids": ()}
     return Around(
         before["at_ms"],

@@ -10,7 +10,7 @@ import logging
 from datetime import timedelta
 from functools import partial
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.audit import udfs as audit_udfs
@@ -45,7 +45,7 @@ def refresh(context: RunContext) -> None:
     rows = _rows(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), audits, events, groups.select(*GROUP_KEY, "from_time"))
     explain = partial(audit_udfs.explain_generations, limits=context.worker_limits)
     # Lines of one millisecond are in the order of their content: that in which they were stored depends on when each piece of a log landed.
-    in_order = spread_groups(rows).sortWithinPartitions(*GROUP_KEY, "at_ms", "is_generation", "position", *EVENT_FIELDS)
+    in_order = spread_groups(rows).sortWithinPartitions(*GROUP_KEY, "order_ms", "is_generation", "position", *EVENT_FIELDS)
     found = in_order.mapInArrow(explain, EXPLAINED_ROWS)
     found = found.select(*GENERATION_KEY, *[F.col(name).alias(f"found_{name}") for name in EXPLAINED])
     joined = audits.join(found, list(GENERATION_KEY))
@@ -86,27 +86,33 @@ def _groups(context: RunContext, audits: DataFrame, events: DataFrame) -> DataFr
 def _rows(snapshots: DataFrame, audits: DataFrame, events: DataFrame, groups: DataFrame) -> DataFrame:
     """Return the events and the generations of groups. ``is_asked`` marks the generations to explain.
 
-    The last generation before ``from_time`` is among them, since the next one is compared with it.
+    The last generation before ``from_time`` is among them, since the next one is compared with it. By ``order_ms`` generations are in the
+    order of their positions, which times are not where the clock of the coordinator steps back: it is the latest time so far.
     """
     named = snapshots.join(groups, list(GROUP_KEY))
     is_before = F.col("observed_at") < F.col("from_time")
+    last_before = F.max(F.when(is_before, F.struct("position", "observed_at")))
     first = named.groupBy(*GROUP_KEY, "from_time").agg(
-        F.coalesce(F.max(F.when(is_before, F.col("position"))), F.min("position")).alias("first_position"),
-        F.coalesce(F.max(F.when(is_before, F.col("observed_at"))), F.min("from_time") - F.lit(_FIRST)).alias("events_from"),
+        F.coalesce(last_before["position"], F.min("position")).alias("first_position"),
+        F.coalesce(last_before["observed_at"], F.min("from_time") - F.lit(_FIRST)).alias("events_from"),
     )
     kept = snapshots.join(first, list(GROUP_KEY)).where(F.col("position") >= F.col("first_position"))
+    at_ms = F.unix_millis("observed_at")
+    so_far = Window.partitionBy(*GROUP_KEY).orderBy("position").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     generations = kept.select(
         *GENERATION_KEY,
-        F.unix_millis("observed_at").alias("at_ms"),
+        at_ms.alias("at_ms"),
+        F.max(at_ms).over(so_far).alias("order_ms"),
         F.lit(1).alias("is_generation"),
         (F.col("observed_at") >= F.col("from_time")).alias("is_asked"),
-        "generation",
+        *("generation", "incarnation"),
         F.col("members")["member_id"].alias("member_ids"),
         F.col("members")["group_instance_id"].alias("instance_ids"),
     ).join(audits.select(*GENERATION_KEY, "causes"), list(GENERATION_KEY), "left")
     logged = (
         events.join(first, list(GROUP_KEY))
         .where(F.col("logged_at") >= F.col("events_from") - F.lit(_CLOCKS))
-        .select(*GROUP_KEY, F.unix_millis("logged_at").alias("at_ms"), F.lit(0).alias("is_generation"), *EVENT_FIELDS)
+        .withColumn("at_ms", F.unix_millis("logged_at"))
+        .select(*GROUP_KEY, "at_ms", F.col("at_ms").alias("order_ms"), F.lit(0).alias("is_generation"), *EVENT_FIELDS)
     )
     return generations.unionByName(logged, allowMissingColumns=True)

@@ -181,7 +181,7 @@ def _verdict_columns(observed: StoredSolution, figures: Audit, generation: Audit
 
 
 def explain_generations(batches: Batches, limits: WorkerLimits) -> Batches:
-    """Yield the causes of the generations in rows of ``jobs.audit.logged_causes``; those of a group come by time, in one partition.
+    """Yield the causes of the generations in rows of ``jobs.audit.logged_causes``; those of a group come by ``order_ms``, in one partition.
 
     Args:
         limits: limits of a worker.
@@ -206,7 +206,7 @@ def _explained(of_group: Iterable[Mapping[str, Any]]) -> Iterator[ExplainedRow]:
     last: Mapping[str, Any] | None = None
 
     def ready(until_ms: float) -> Iterator[ExplainedRow]:
-        while waiting and waiting[0][1]["at_ms"] + CLOCKS_MS < until_ms:
+        while waiting and waiting[0][1]["order_ms"] + CLOCKS_MS < until_ms:
             before, row = waiting.popleft()
             around = around_of(before, row)
             if row["is_asked"]:
@@ -215,7 +215,7 @@ def _explained(of_group: Iterable[Mapping[str, Any]]) -> Iterator[ExplainedRow]:
                 events.popleft()
 
     for row in of_group:
-        yield from ready(row["at_ms"])
+        yield from ready(row["order_ms"])
         if row["is_generation"]:
             waiting.append((last, row))
             last = row

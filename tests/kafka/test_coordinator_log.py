@@ -119,6 +119,7 @@ class Happened:
             {
                 "at_ms": snapshot["observed_at"] // 1000,
                 "generation": snapshot["generation"],
+                "incarnation": 0,
                 "member_ids": [one["member_id"] for one in snapshot["members"]],
                 "instance_ids": [one["group_instance_id"] for one in snapshot["members"]],
                 "causes": None,

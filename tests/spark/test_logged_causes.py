@@ -214,6 +214,17 @@ def test_log_in_another_zone_gives_no_wrong_cause(recorded: Path, make_tables: M
             assert all(cause in right[row["group_id"], row["position"]] for cause in logged)
 
 
+def second_run_of(warehouse: StoredInMemory, kept_from: date | None = None) -> Any:
+    """Return the second run, which has read the events of the first one."""
+    return SimpleNamespace(
+        warehouse=warehouse,
+        state=SimpleNamespace(retained_from=kept_from, consumed={READ_HERE: 1}),
+        worker_limits=WorkerLimits(memory_mb=4_096, idle_timeout_s=60),
+        run_sequence=2,
+        run_columns={"run_sequence": F.lit(2).cast("bigint")},
+    )
+
+
 @pytest.mark.parametrize(("kept_from", "changed"), [(None, [1]), (date(1970, 2, 1), [])], ids=["no retention", "retention"])
 def test_causes_of_a_generation_whose_events_are_gone_stay(spark: SparkSession, kept_from: date | None, changed: list[int]) -> None:
     """A later generation ends the pause of an old one, whose audit is written again. Its month has no events any more."""
@@ -228,12 +239,24 @@ def test_causes_of_a_generation_whose_events_are_gone_stay(spark: SparkSession, 
         SUBSCRIPTION_SNAPSHOTS.name: snapshots(spark, snapshot_row("g", 1, member_row("a"), observed_at=moment(1_000))),
     }
     warehouse = StoredInMemory(tables)
-    context: Any = SimpleNamespace(
-        warehouse=warehouse,
-        state=SimpleNamespace(retained_from=kept_from, consumed={READ_HERE: 1}),
-        worker_limits=WorkerLimits(memory_mb=4_096, idle_timeout_s=60),
-        run_sequence=2,
-        run_columns={"run_sequence": F.lit(2).cast("bigint")},
-    )
-    refresh(context)
+    refresh(second_run_of(warehouse, kept_from))
     assert [row["position"] for row in warehouse.replaced] == changed
+
+
+def test_generation_is_compared_with_the_one_before_by_position_where_a_clock_steps_back(spark: SparkSession) -> None:
+    """The second generation has an earlier time than the first, as after a new coordinator whose clock is a second late."""
+    times_s = {1: 1_200, 2: 1_199, 3: 1_300}
+    members = {1: "ab", 2: "a", 3: "ac"}
+    key = {"cluster_id": "c", "group_id": "g", "basis": "observed", "strategy": "range", "observed_month": date(1970, 1, 1)}
+    audits = [{**key, "generation": n, "position": n, "observed_at": moment(times_s[n] * 1_000), "run_sequence": 2} for n in times_s]
+    left = {"event": "member_left", "member_id": "b", "client_reason": "the consumer is being closed"}
+    event = {"cluster_id": "c", "group_id": "g", "broker": "1", "logged_at": moment(1_198_000), "run_sequence": 1, **left}
+    rows_of = [snapshot_row("g", n, *[member_row(name) for name in members[n]], observed_at=moment(times_s[n] * 1_000)) for n in times_s]
+    tables = {
+        GENERATION_AUDITS.name: frame(spark, GENERATION_AUDITS.schema, audits),
+        GROUP_EVENTS.name: frame(spark, GROUP_EVENTS.schema, [event]),
+        SUBSCRIPTION_SNAPSHOTS.name: snapshots(spark, *rows_of),
+    }
+    warehouse = StoredInMemory(tables)
+    refresh(second_run_of(warehouse))
+    assert {row["position"]: [one["cause"] for one in row["causes"]] for row in warehouse.replaced} == {2: ["closed"]}

@@ -216,11 +216,11 @@ def test_logged_departure_replaces_the_inferred_one_of_its_member_alone() -> Non
 
 
 def test_group_that_was_made_again_has_no_generation_before() -> None:
-    row = {"at_ms": 2_000_000, "generation": 1, "member_ids": ["a"], "instance_ids": ["i"], "causes": None}
-    older = {**row, "at_ms": 1_000_000, "generation": 7, "member_ids": ["b"]}
-    for before in (None, older):
+    row = {"at_ms": 2_000_000, "generation": 1, "incarnation": 9, "member_ids": ["a"], "instance_ids": ["i"], "causes": None}
+    older = {**row, "at_ms": 1_000_000, "member_ids": ["b"]}
+    for before in (None, {**older, "generation": 7, "incarnation": 3}, {**older, "generation": 1, "incarnation": 3}):
         found = around_of(before, row)
         assert (found.previous_generation, found.previous_ids, found.previous_ms) == (0, frozenset(), 1_400_000)
         assert found.static_ids == {"i": "a"}
-    known = around_of({**older, "generation": 1}, row)
+    known = around_of(older, row)
     assert (known.previous_generation, known.previous_ids, known.previous_ms) == (1, frozenset("b"), 1_000_000)
