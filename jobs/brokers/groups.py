@@ -20,7 +20,7 @@ from confluent_kafka.admin import ConsumerGroupDescription, MemberDescription
 
 from jobs.brokers.cluster import Cluster
 from schemas.vocabulary import BETWEEN_GENERATIONS, COMPLETING, PREPARING, GroupState, GroupType
-from schemas.wire.consumer_protocol import Subscription, decode_assignment, decode_subscription
+from schemas.wire.consumer_protocol import Subscription, decode_assignment, decode_written_subscription
 from schemas.wire.reader import WireError
 
 QUESTIONS_AT_ONCE = 200
@@ -194,7 +194,7 @@ def _classic_member(member: MemberDescription, raw: _ListedMember | None) -> dic
     assigned, subscription = _entries(_topic_partitions(member.assignment)), None
     if raw is not None:
         try:
-            subscription = decode_subscription(bytes(raw.metadata))
+            subscription, _ = decode_written_subscription(bytes(raw.metadata))
             before = decode_assignment(bytes(raw.assignment)).partitions if raw.assignment else ()
         except WireError:  # a client with its own format: librdkafka's reading of it is used
             return {**_member(member, None), "assigned": assigned, "current": None}

@@ -23,7 +23,7 @@ from schemas.wire import (
     decode_assignment,
     decode_key,
     decode_offset_commit,
-    decode_subscription,
+    decode_written_subscription,
 )
 from schemas.wire.classic_group import decode_legacy_offset_commit
 from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA, RECORD_TYPES, TARGET_EPOCH
@@ -147,8 +147,13 @@ def _group_metadata(
         )
         return quarantined(parsed.kind, "duplicate_member", detail, value)
     forms: set[Form] = set()
-    members = [_decode_member(member, forms) for member in group.members]
-    subscription_version = next((member["subscription_version"] for member in members if member["member_id"] == group.leader), None)
+    members: list[MemberRow] = []
+    subscription_version: int | None = None
+    for member in group.members:
+        row, has_all_fields = _decode_member(member, forms)
+        members.append(row)
+        if member.member_id == group.leader and has_all_fields:  # of the known libraries none leaves fields out
+            subscription_version = row["subscription_version"]
     leader_client = leader_flavour(group.protocol, subscription_version, forms)
     return {
         **landed(parsed.kind),
@@ -171,17 +176,17 @@ def _group_metadata(
     }
 
 
-def _decode_member(member: GroupMember, forms: set[Form]) -> MemberRow:
-    """Return a member, and add the form of its assignment to ``forms``."""
+def _decode_member(member: GroupMember, forms: set[Form]) -> tuple[MemberRow, bool]:
+    """Return a member, and whether its subscription has all fields of its version; add the form of its assignment to ``forms``."""
     assigned: list[TopicPartitions] = []
     try:
-        subscription = _subscription(member.subscription)
+        subscription, has_all_fields = _subscription(member.subscription)
         if member.assignment:
             assigned, form = _assigned(member.assignment)
             forms.add(form)
     except WireError as error:
         raise WireError(error.reason, f"member '{member.member_id}': {error.detail}") from None
-    return {
+    row: MemberRow = {
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
         "client_id": member.client_id,
@@ -191,6 +196,7 @@ def _decode_member(member: GroupMember, forms: set[Form]) -> MemberRow:
         **subscription,
         "assigned": assigned,
     }
+    return row, has_all_fields
 
 
 def _remembering(decode: Callable[[bytes], Decoded]) -> Callable[[bytes], Decoded]:
@@ -203,10 +209,10 @@ def _remembering(decode: Callable[[bytes], Decoded]) -> Callable[[bytes], Decode
 
 
 @_remembering
-def _subscription(data: bytes) -> MemberRow:
-    """Return the columns of a member that come from its subscription."""
-    subscription = decode_subscription(data)
-    return {
+def _subscription(data: bytes) -> tuple[MemberRow, bool]:
+    """Return the columns of a member that come from its subscription, and whether it has all fields of its version."""
+    subscription, has_all_fields = decode_written_subscription(data)
+    columns: MemberRow = {
         "rack": subscription.rack,
         "topics": list(subscription.topics),
         "subscription_version": subscription.version,
@@ -214,6 +220,7 @@ def _subscription(data: bytes) -> MemberRow:
         "owned_generation": subscription.owned_generation,
         "user_data": subscription.user_data,
     }
+    return columns, has_all_fields
 
 
 @_remembering

@@ -1,7 +1,8 @@
 """Kafka's binary layouts, decoded: keys and values of ``__consumer_offsets``, subscriptions, assignments.
 
 Standard library only, because it runs in Spark's Python workers. For any bytes a decoder returns what Kafka's own reader
-returns, or raises ``WireError`` if that reader fails. It raises no other error. Strings can always be stored as UTF-8.
+returns, or raises ``WireError`` if that reader fails. It raises no other error. ``decode_written_subscription`` alone reads
+more. Strings can always be stored as UTF-8.
 
 The assignors read the user data inside subscriptions.
 """
@@ -21,7 +22,14 @@ from schemas.wire.classic_group import (
     decode_legacy_offset_commit,
     decode_offset_commit,
 )
-from schemas.wire.consumer_protocol import MemberAssignment, Subscription, TopicPartitions, decode_assignment, decode_subscription
+from schemas.wire.consumer_protocol import (
+    MemberAssignment,
+    Subscription,
+    TopicPartitions,
+    decode_assignment,
+    decode_subscription,
+    decode_written_subscription,
+)
 from schemas.wire.keys import Key, decode_key
 from schemas.wire.reader import Reason, WireError
 
@@ -58,4 +66,5 @@ __all__ = [
     "decode_legacy_offset_commit",
     "decode_offset_commit",
     "decode_subscription",
+    "decode_written_subscription",
 ]

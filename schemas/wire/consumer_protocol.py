@@ -54,11 +54,43 @@ def decode_subscription(data: bytes) -> Subscription:
     """
     reader = Reader(data)
     version = _version(reader)
+    return _subscription(reader, version, version)
+
+
+def decode_written_subscription(data: bytes) -> tuple[Subscription, bool]:
+    """Return the subscription in ``data`` as clients write it, and whether it has all fields of its version.
+
+    kafka-go writes version 1, and Faust version 4, in the layout of version 0. Kafka's reader refuses that. But these bytes are for the
+    leader of the group, and no broker reads them. Their length is the client's own. So bytes that end after a whole field are not cut: the
+    fields that are missing count as empty.
+
+    Raises:
+        WireError: the bytes end within a field, or have a wrong length or count.
+    """
+    try:
+        return decode_subscription(data), True
+    except WireError:
+        for layout in range(_LATEST_VERSION):
+            reader = Reader(data)
+            version = _version(reader)
+            if layout < version:
+                subscription = _subscription(reader, version, layout)
+                if reader.offset == len(data):
+                    return subscription, False
+        raise
+
+
+def _subscription(reader: Reader, version: int, layout: int) -> Subscription:
+    """Return the subscription after its version.
+
+    Args:
+        layout: the version whose fields are there.
+    """
     topics = reader.array(reader.string)
     user_data = reader.nullable_blob()
-    owned = _topic_partitions(reader) if version >= 1 else ()
-    generation = reader.int32() if version >= 2 else -1
-    rack = reader.nullable_string() if version >= 3 else None
+    owned = _topic_partitions(reader) if layout >= 1 else ()
+    generation = reader.int32() if layout >= 2 else -1
+    rack = reader.nullable_string() if layout >= 3 else None
     return Subscription(version, topics, user_data, owned, generation if generation >= 0 else None, rack or None)
 
 

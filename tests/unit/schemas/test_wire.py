@@ -29,6 +29,7 @@ from schemas.wire import (
     decode_legacy_offset_commit,
     decode_offset_commit,
     decode_subscription,
+    decode_written_subscription,
 )
 from schemas.wire.consumer_group import decode_consumer_group_member_metadata
 from schemas.wire.reader import Reader, java_text
@@ -141,6 +142,7 @@ def topics(*entries: tuple[str, list[int]]) -> bytes:
 
 
 NULL_BYTES = struct.pack(">i", -1)
+OWNED = (("t", (1,)),)
 
 
 def test_a_topic_listed_twice_becomes_one_entry() -> None:
@@ -153,6 +155,18 @@ def test_a_topic_listed_twice_becomes_one_entry() -> None:
 def test_a_subscription_of_a_later_version_is_read_as_version_3() -> None:
     data = struct.pack(">h", 9) + struct.pack(">i", 1) + text("t") + NULL_BYTES + topics(("t", [1])) + struct.pack(">i", 7) + text("r1")
     assert decode_subscription(data + b"later fields") == (9, ("t",), None, (("t", (1,)),), 7, "r1")
+
+
+def test_a_subscription_as_clients_write_it_may_end_after_each_field() -> None:
+    """kafka-go writes version 1, and Faust version 4, in the layout of version 0."""
+    data, ends = struct.pack(">hi", 4, 1) + text("t"), []
+    for field in (NULL_BYTES, topics(("t", [1])), struct.pack(">i", 7), text("r1")):
+        data += field
+        ends.append(len(data))
+    expected = [(4, ("t",), None, (), None, None), (4, ("t",), None, OWNED, None, None), (4, ("t",), None, OWNED, 7, None)]
+    assert [decode_written_subscription(data[:end]) for end in ends[:-1]] == [(one, False) for one in expected]
+    assert decode_written_subscription(data + b"later") == ((4, ("t",), None, OWNED, 7, "r1"), True)
+    assert all(raises(decode_written_subscription, data[:end]) for end in range(len(data)) if end not in ends)
 
 
 @pytest.mark.parametrize(("generation", "expected"), [(-1, None), (-7, None), (0, 0), (2**31 - 1, 2**31 - 1)])

@@ -377,7 +377,7 @@ def test_a_payload_is_cut_but_hashed_whole() -> None:
 @pytest.mark.parametrize(("topic", "readings"), [("remembered", 1), ("x" * consumer_offsets.REMEMBERED_BYTES, 2)])
 def test_equal_member_bytes_are_decoded_once_unless_long(topic: str, readings: int, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    for name in ("decode_subscription", "decode_assignment"):
+    for name in ("decode_written_subscription", "decode_assignment"):
         decoder = getattr(consumer_offsets, name)
         monkeypatch.setattr(consumer_offsets, name, lambda data, decoder=decoder: read.append(data) or decoder(data))
     subscribed, given = records.subscription(topic), records.assignment(**{topic: [0, 2]})
@@ -387,3 +387,12 @@ def test_equal_member_bytes_are_decoded_once_unless_long(topic: str, readings: i
         assert (member["member_id"], member["topics"]) == (member_id, [topic])
         assert member["assigned"] == [{"topic": topic, "partitions": [0, 2]}]
     assert sorted(read) == sorted([subscribed, given] * readings)
+
+
+def test_group_of_a_client_whose_layout_is_of_a_lower_version_lands_without_a_leader_client() -> None:
+    """kafka-go writes version 1 in the layout of version 0. Its assignment looks as one of Java's."""
+    subscribed = b"\0\1" + records.subscription("t", version=0)[2:]
+    row = decode(records.group_key("g"), records.group_value(5, records.group_member("a", subscribed, records.assignment(t=[0]))))
+    (member,) = row["snapshot"]["members"]
+    assert (member["topics"], member["assigned"], member["subscription_version"]) == (["t"], [{"topic": "t", "partitions": [0]}], 1)
+    assert (member["owned"], member["owned_generation"], row["snapshot"]["leader_client"]) == ([], None, None)
