@@ -144,8 +144,8 @@ def _asked(
 
 def _reason(cluster: Cluster, problem: KafkaError) -> str:
     """Return why one group is not shown; raise an error that concerns all groups."""
-    if problem.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return NO_RIGHT
+    if problem.code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+        return NO_RIGHT  # since Kafka 4.0 a KIP-848 group with a topic that may not be described is not described
     raise cluster.connection.explained(problem)
 
 

@@ -11,9 +11,9 @@ from io import BufferedIOBase
 from pathlib import Path
 
 from jobs.decoders import text_pieces
-from jobs.decoders.coordinator_log import looks_like_coordinator_log
+from jobs.decoders.coordinator_log import has_coordinator_line, looks_like_coordinator_log
 from jobs.decoders.describe import find_lost_topic_names, looks_like_describe
-from jobs.decoders.dump_log import NO_PARTITION, lacks_partition, looks_like_dump, with_headings
+from jobs.decoders.dump_log import NO_PARTITION, begins_with_markers, first_record, lacks_partition, looks_like_dump, with_headings
 from jobs.decoders.folders import KNOWN_FORMAT, NO_CAPTURE, NOT_ASKED_FOR, PassedOver, files_below, readable_by_spark, refuse_table, root_of
 from jobs.decoders.formatter_json import find_separator
 from jobs.decoders.other_formats import name_format, name_old_table
@@ -163,13 +163,13 @@ def _recognise(path: Path, forced: Source | None, offsets_partition: int | None,
             magic = file.read(4)
         if magic == ENCRYPTED_MAGIC:
             raise _OtherKindError(_ENCRYPTED)
-        is_printed = passed_over is None and forced is Source.DESCRIBE
+        asked_for = forced if passed_over is None else None
         is_gzip = magic[:2] == b"\x1f\x8b"
         is_read_whole = is_gzip or text_pieces.mark_of(magic) is not None
         capture = (
             _parquet_capture(path, size)
             if magic == PLAIN_MAGIC
-            else _text_capture(path, size, offsets_partition, is_printed=is_printed, is_gzip=is_gzip, is_read_whole=is_read_whole)
+            else _text_capture(path, size, offsets_partition, asked_for, is_gzip=is_gzip, is_read_whole=is_read_whole)
         )
         damage = checksum_problem(path)
     except OSError as error:
@@ -224,7 +224,14 @@ def _first_line(begin: bytes) -> str:
     return begin.decode().partition("\r")[0].strip()
 
 
-def _text_capture(path: Path, size: int, offsets_partition: int | None, *, is_printed: bool, is_gzip: bool, is_read_whole: bool) -> Capture:
+def _text_capture(
+    path: Path, size: int, offsets_partition: int | None, asked_for: Source | None, *, is_gzip: bool, is_read_whole: bool
+) -> Capture:
+    """Return a text as a capture.
+
+    Args:
+        asked_for: what it is if its content does not show another kind; None if nobody said so.
+    """
     try:
         with text_pieces.opened(str(path), is_gzip=is_gzip) as content:
             head = content.read(HEAD_BYTES)
@@ -235,17 +242,19 @@ def _text_capture(path: Path, size: int, offsets_partition: int | None, *, is_pr
                 capture = Capture(str(path), Source.FORMATTER_JSON, OBJECTS, size, separator=separator)
             elif looks_like_coordinator_log(head):
                 capture = Capture(str(path), Source.COORDINATOR_LOG, LINES, size)
-            elif looks_like_dump(text):
+            elif looks_like_dump(text) or (begins_with_markers(text) and _is_dump_after_markers(content)):
                 if offsets_partition is None and lacks_partition(text):
                     raise InputError(f"input {path}: {NO_PARTITION}")
                 capture = Capture(str(path), Source.DUMP_LOG, LINES, size, offsets_partition=offsets_partition)
             elif (old := name_old_table(text)) is not None:
                 raise _KnownFormatError(old)
-            elif is_printed or looks_like_describe(text):
+            elif asked_for is Source.DESCRIBE or looks_like_describe(text):
+                content.seek(0)
                 _refuse_lost_names(path, content.read(LONGEST_TEXT_BYTES + 1))
                 capture = Capture(str(path), Source.DESCRIBE, TEXT, size)
             else:
-                capture = _ndjson_capture(path, size, _first_line(content.readline(LONGEST_TEXT_BYTES + 1)), text)
+                content.seek(0)
+                capture = _lines_capture(path, size, content, text, is_log=asked_for is Source.COORDINATOR_LOG)
             content.seek(0)
             pieces = () if capture.encoding == TEXT else _pieces(content, capture, is_read_whole=is_read_whole)
     except (EOFError, zlib.error) as error:
@@ -274,6 +283,28 @@ def _refuse_lost_names(path: Path, content: bytes) -> None:
     lost = find_lost_topic_names(content.decode(errors="surrogateescape"))
     if lost is not None:
         raise InputError(f"input {path}: {lost}")
+
+
+def _is_dump_after_markers(content: BufferedIOBase) -> bool:
+    record = first_record(content)
+    return record is None or looks_like_dump(record)
+
+
+def _lines_capture(path: Path, size: int, content: BufferedIOBase, begin: str, *, is_log: bool) -> Capture:
+    """Return JSON lines, or a log of a broker whose first line of a coordinator comes late.
+
+    Raises:
+        _OtherKindError: it is neither, and ``is_log`` is false.
+    """
+    try:
+        return _ndjson_capture(path, size, _first_line(content.readline(LONGEST_TEXT_BYTES + 1)), begin)
+    except _KnownFormatError:
+        raise
+    except _OtherKindError:
+        content.seek(0)
+        if not is_log and not has_coordinator_line(content):
+            raise
+        return Capture(str(path), Source.COORDINATOR_LOG, LINES, size)
 
 
 def _ndjson_capture(path: Path, size: int, first: str, begin: str) -> Capture:

@@ -18,7 +18,8 @@ from collections import ChainMap, Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from assignors.java.ordering import string_hash
+from assignors.java.hash_map import HashMapSimulation
+from assignors.java.ordering import DEFAULT_CAPACITY, java_order, string_hash
 from assignors.replay.replay import UNRESOLVED
 from jobs.decoders.decoded import micros
 from jobs.decoders.versioned_table import VersionedTable
@@ -142,6 +143,9 @@ class _Group:
         self._open: FoldedRow | None = None
         self._awaited: tuple[str, ...] = ()
         self._unready_place = 0
+        self._changed: str | None = None
+        self._began: str | None = None
+        """The member whose record began the epoch; None for one that left."""
 
     def replay(self, change: _Change) -> None:
         """Apply one record."""
@@ -182,6 +186,7 @@ class _Group:
 
     def _begin_epoch(self, epoch: int, at_ms: int) -> None:
         self._epoch = epoch
+        self._began, self._changed = self._changed, None
         self._left_instances.clear()
         if not self._epochs or epoch > self._epochs[-1]:
             self._epochs.append(epoch)
@@ -196,6 +201,7 @@ class _Group:
     def _change_member(self, member_id: str, metadata: ConsumerGroupMemberMetadata | None) -> None:
         left = self._members.now.get(member_id)
         self._members.put(member_id, metadata)
+        self._changed = None if metadata is None else member_id
         if metadata is None and left is not None and left.group_instance_id is not None:
             self._left_instances.add(left.group_instance_id)
 
@@ -268,7 +274,7 @@ class _Group:
             "group_type": GroupType.CONSUMER.value,
             "protocol_type": "consumer",
             "state": self._state().value,
-            "strategy": _strategy_of(members),
+            "strategy": _strategy_of(members, None if is_of_older_copy else self._began),
             "joined_at": micros(self._made_at_ms) if members and self._made_at_ms else None,
             "members": [self._member(member_id, members[member_id], expressions) for member_id in table_order(members)],
             "reconciled_at": None,
@@ -321,13 +327,34 @@ class _Group:
         return [{"topic": topic, "partitions": list(dict.fromkeys(numbers))} for topic, numbers in by_topic.items()]
 
 
-def _strategy_of(members: Mapping[str, ConsumerGroupMemberMetadata]) -> str | None:
-    """Return the assignor that most members request, else the broker's default; None without members."""
+def _strategy_of(members: Mapping[str, ConsumerGroupMemberMetadata], changed: str | None) -> str | None:
+    """Return the assignor that most members request, else the broker's default; None without members.
+
+    Among equals the first one counts in the table of Kafka's ``computePreferredServerAssignor`` (4.3.1). It is a copy of the group's own
+    table, in which the member that changes is counted last.
+
+    Args:
+        changed: the member whose change began the epoch; None if it is not known.
+    """
     if not members:
         return None
     asked = Counter(member.server_assignor for member in members.values() if member.server_assignor)
-    name = asked.most_common(1)[0][0] if asked else DEFAULT_SERVER_STRATEGY
+    if not asked:
+        return SERVER_STRATEGIES_BY_NAME.get(DEFAULT_SERVER_STRATEGY, DEFAULT_SERVER_STRATEGY)
+    known = dict.fromkeys(one.server_assignor for member_id, one in members.items() if member_id != changed and one.server_assignor)
+    counts: HashMapSimulation[str] = HashMapSimulation(_capacity_of_copy(len(known)))
+    for name in table_order(known):
+        counts.put(name, string_hash(name), java_order)
+    last = None if changed is None or changed not in members else members[changed].server_assignor
+    if last:
+        counts.compute_if_absent(last, string_hash(last), java_order)
+    name = max(counts.keys(), key=lambda one: asked[one])
     return SERVER_STRATEGIES_BY_NAME.get(name, name)
+
+
+def _capacity_of_copy(size: int) -> int:
+    """Return the number of buckets of Java's ``HashMap`` that is made of another map."""
+    return 1 << (int(size / 0.75 + 1) - 1).bit_length() if size else DEFAULT_CAPACITY
 
 
 def table_order(member_ids: Collection[str]) -> list[str]:

@@ -212,7 +212,7 @@ def _member(text: str) -> Fields | Unclear:
 
 def _instance_id(text: str, *, is_scala: bool) -> str | None:
     if not is_scala:
-        return None if text == "null" else text
+        return None if text in ("null", "None") else text  # None is of ``ClassicGroup``, where the leader is replaced
     option = _SCALA_OPTION.fullmatch(text)
     return None if text == "None" else text if option is None else option[1]
 

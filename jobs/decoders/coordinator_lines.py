@@ -1,7 +1,8 @@
 """Lines of a coordinator's log in their envelopes: patterns of log4j, and JSON of log systems.
 
 Kafka's own pattern is ``[%d] %p %m (%c)%n``. Operators change it, so that the time, the level, the thread and the logger may be anywhere
-before the message, or the logger after it. Log systems wrap such lines, or their parts, in JSON.
+before the message. Or the logger is after it, perhaps with the thread last, as Strimzi has it up to Kafka 3.9. Log systems wrap such
+lines, or their parts, in JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _PREFIX = re.compile(
 _LOGGER_NAME = r"(?:[\w$]+\.)*(?:coordinator\.(?:group|common\.runtime)\.[\w.$]+|(?:Group(?:Coordinator|Metadata)|OffsetMetadata)\w*)"
 _LOGGER = re.compile(_LOGGER_NAME)
 _LOGGER_BEFORE = re.compile(rf"(?<![\w.$]){_LOGGER_NAME}(?![\w.$ ]*\d+\])")
-_LOGGER_AFTER = re.compile(r" [(\[]((?:[\w$-]+\.)+[\w$-]+|\w{3,})[)\]]\s*\Z")
+_LOGGER_AFTER = re.compile(r" [(\[]((?:[\w$-]+\.)+[\w$-]+|\w{3,})(?::\d+)?[)\]](?: \[[^\[\]]{1,200}\])?\s*\Z")
+"""A logger after the message, and perhaps the thread."""
+_THREAD = re.compile(r"\[[^\[\]]{1,200}\] +")
 _BEGIN_OF_KAFKA = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] [A-Z]+ +\Z")
 _LEVEL = re.compile(r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b")
 _BRACKETS = re.compile(r"\[[^\]]*\]|\([^)]*\)")
@@ -93,6 +96,9 @@ def read_text(text: str, times: LogTimes, *, has_end: bool, sent_at: LogTime | N
         if not is_of_coordinator(logger):
             return None
         time = times.at(minute, int(second), int(millisecond))
+        thread = _THREAD.match(message)
+        if thread is not None and _PREFIX.match(message) is None and _PREFIX.match(message, thread.end()) is not None:
+            message = message[thread.end() :]
         return _envelope(text, time, level in ("DEBUG", "TRACE"), message, is_end_certain=True, is_java=logger.startswith("org."))
     prefix = _PREFIX.search(text)
     after = _LOGGER_AFTER.search(text)

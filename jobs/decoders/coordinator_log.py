@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from io import BufferedIOBase
 from typing import Any, NamedTuple
 
 from jobs.decoders.coordinator_events import EMPTY, CoordinatorFields, read_message, read_reason
@@ -147,6 +148,20 @@ def looks_like_coordinator_log(head: bytes) -> bool:
         return True
     whole = head[: head.rfind(b"\n") + 1] or head
     log = decode_piece(whole)
+    return bool(log.rows or log.skipped)
+
+
+def has_coordinator_line(content: BufferedIOBase) -> bool:
+    """Return whether a text has a line of a group coordinator anywhere; reads on to the first one."""
+    rest = b""
+    while block := content.read(LONGEST_LINE_BYTES):
+        text = rest + block
+        end = text.rfind(b"\n") + 1
+        log = decode_piece(text[:end])
+        if log.rows or log.skipped:
+            return True
+        rest = text[end:] if len(text) - end <= LONGEST_LINE_BYTES else b""
+    log = decode_piece(rest)
     return bool(log.rows or log.skipped)
 
 

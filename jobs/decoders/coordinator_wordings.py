@@ -165,6 +165,8 @@ _CONSUMER_EVENTS = {
     _C.INSTANCE_ID_REFUSED: (
         "[GroupId {group_id}] Static member {member_id} with instance id {group_instance_id}"
         " cannot join the group because the instance id is owned by member {previous_member_id}.",
+        "[GroupId {group_id}] Static member {member_id} with instance id {group_instance_id}"
+        " cannot join the group because the instance id is is owned by member {previous_member_id}.",
     ),
     _C.CONVERTED_TO_CONSUMER: (
         "[GroupId {group_id}] Converted the classic group to a consumer group.",
@@ -242,12 +244,15 @@ _SKIPPED = {
         "[GroupId {}] Received updated regular expressions based on the context of member {}",
         "[GroupId {}] Received result of regular expression resolution but it no longer exists.",
         *("[GroupId {}] Assignment delayed due to {}", "[GroupId {}] Skipping delayed target assignment: {}"),
-        "Failed to parse Consumer Protocol {}",
+        *("Failed to parse Consumer Protocol {}", "[GroupId {}] Size of assignment epochs {}"),
     ),
     Skipped.WRITE_FAILED: (
         *("Appending metadata message for group {}", "Failed to write empty metadata for group {}"),
         *("Failed to persist metadata for group {}", "Failed to invoke {}", "Writing records to {}", "Replaying record {}"),
         *("The write event {}", "Failed to enqueue write event {}", "Execution of {}"),
+        *("Operation {} hit an unexpected exception: {}", "ConsumerGroupHeartbeat request {} hit an unexpected exception: {}"),
+        *(f"{kind} request {{}} hit an unexpected exception: {{}}" for kind in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")),
+        *(f"{kind} request {{}} hit an unexpected exception: {{}}" for kind in ("OffsetCommit", "TxnOffsetCommit", "OffsetDelete")),
         "The state machine of the coordinator {}",
     ),
     Skipped.LATE_NOTIFICATION: (

@@ -46,9 +46,14 @@ from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
 
 
 def looks_like_describe(first_lines: str) -> bool:
-    """Return whether a header or notice of the tool is among the first lines of a file."""
+    """Return whether a header or notice of the tool is among the first lines of a file. Many programs begin lines with ``Error:``."""
     lines = _lines(first_lines)
-    return any(_NOTICE.fullmatch(line.strip()) or find_table(lines, at) for at, line in enumerate(lines))
+    return any(_is_notice(line.strip()) or find_table(lines, at) for at, line in enumerate(lines))
+
+
+def _is_notice(line: str) -> bool:
+    notice = _NOTICE.fullmatch(line)
+    return notice is not None and (notice["failed"] is None or notice["failed"].startswith(_FAILED))
 
 
 def find_lost_topic_names(whole: str) -> str | None:
@@ -94,6 +99,7 @@ _NOTICE = re.compile(
     r"Consumer group '(?P<empty>.*)' has no active members\.|Warning: Consumer group '(?P<rebalancing>.*)' is rebalancing\."
     r"|Error: (?:The c|C)onsumer group '(?P<absent>.*)' does not exist\.|Error: (?P<failed>.*)"
 )
+_FAILED = "Executing consumer group command failed "
 _COMMAND = re.compile(r".*\bkafka-consumer-groups\b.*|\[?[\w.-]+@[\w.-][^$#%>]*[$#%>](?: .*)?|[$#%>](?: .*)?|(?:PS )?[A-Z]:\\[^>]*>.*")
 _HALF = re.compile("[\ud800-\udfff]")
 _MOST_PIECES = 64

@@ -41,12 +41,17 @@ _KEY, _PAYLOAD, _DELETED = " key: ", " payload: ", "<DELETE>"
 _OTHER_LINES = re.compile(
     r"(?:Log s|S)tarting offset: \d+|Found \d+ invalid bytes at the end of .*|Non-consecutive offsets in .*|  -?\d+ is followed by -?\d+"
     r"|Mismatches in :.*|  Index offset: .*|offset: \d+ position: \d+(?: .*)?"
+    r"|timestamp: -?\d+ offset: \d+|producerId: -?\d+ producerEpoch: .*"
+    r"|Found timestamp mismatch in :.*|Found out of order timestamp in :.*|  Index timestamp: .*|Ignoring unknown file .*"
+    r"|The following indexed offsets are not found in the log\.|Indexed offset: \d+, found log offset: -?\d+"
 )
-"""Lines about a whole file, on stdout and stderr, and about a batch or an index without transactions."""
+"""Lines about a whole file, on stdout and stderr, about a batch or an index without transactions, and of files beside the log."""
 _FIRST_RECORD = re.compile(
     rf"^\| offset: -?\d+ \w+: -?\d+ [^\n]{{0,400}}?{_KEY}(?:\{{\"type\":\"\d+\",\"data\":|Unknown record type \d|Error at offset \d)",
     re.MULTILINE,
 )
+_MARKER_LINE = re.compile(r"^\| offset: -?\d+ \w+: -?\d+ [^\n]{0,400}? endTxnMarker: ", re.MULTILINE)
+_OTHER_RECORD = re.compile(r"^\| offset: (?![^\n]* endTxnMarker: )[^\n]*\n", re.MULTILINE)
 _DECODER = json.JSONDecoder()
 COMMITTED = "COMMIT"
 """The marker of a transaction that was not aborted."""
@@ -66,6 +71,23 @@ class _Batch(NamedTuple):
 def looks_like_dump(begin: str) -> bool:
     """Return whether the beginning of a text is from a dump with typed JSON; dumps of tools before 3.8 have none."""
     return _FIRST_RECORD.search(begin) is not None
+
+
+def begins_with_markers(begin: str) -> bool:
+    """Return whether the beginning of a text is of a dump in which only markers of transactions have come, from a known partition.
+
+    Compaction keeps markers for a day, and removes the commits before them.
+    """
+    return _MARKER_LINE.search(begin) is not None and _OTHER_RECORD.search(begin) is None and not lacks_partition(begin)
+
+
+def first_record(content: BufferedIOBase) -> str | None:
+    """Return the first line of a dump with a record that is no marker; None without one."""
+    for line in content:
+        text = line.decode(errors="replace")
+        if _OTHER_RECORD.match(text) is not None:
+            return text
+    return None
 
 
 def lacks_partition(begin: str) -> bool:

@@ -153,8 +153,10 @@ def test_groups_of_others_than_consumers_are_counted() -> None:
     assert (list(polled.groups), polled.not_shown) == (["g"], {OTHER_PROTOCOL: 3, OTHER_TYPE: 1})
 
 
-def test_a_group_that_may_not_be_described_is_counted() -> None:
-    polled = poll(Play(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)))
+@pytest.mark.parametrize("code", [KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED])
+def test_a_group_that_may_not_be_described_is_counted(code: int) -> None:
+    """Since Kafka 4.0 (KAFKA-18813) a broker describes no KIP-848 group with a topic that may not be described."""
+    polled = poll(Play(KafkaError(code)))
     assert (polled.groups, polled.not_shown) == ({}, {NO_RIGHT: 1})
 
 

@@ -429,6 +429,46 @@ def test_one_kind_of_capture_can_be_selected_from_a_mixed_folder(tmp_path: Path,
     assert {name: kind for name, (kind, _, _) in found(tmp_path, forced=forced).items()} == expected
 
 
+LATE = "[2026-11-21 02:21:47,123] INFO [GroupCoordinator 1]: Stabilized group g generation 8 (__consumer_offsets-3) with 3 members"
+
+
+@pytest.mark.parametrize("forced", [None, Source.COORDINATOR_LOG])
+@pytest.mark.parametrize(
+    "other",
+    [
+        "2026-11-21 02:21:47 INFO  [ReplicaFetcherThread-0-2] UnifiedLog:123 - Truncating to 1234 has no effect",
+        '{"level": "INFO", "loggerName": "kafka.log.UnifiedLog", "message": "Truncating to 1234 has no effect"}',
+        "[2026-11-21 02:21:47,123] WARN Connection to node 2 could not be established. (org.apache.kafka.clients.NetworkClient)",
+        "kafka-1  | [2026-11-21 02:21:47,123] INFO Log loaded for partition orders-3 (kafka.log.UnifiedLog)",
+    ],
+)
+def test_log_of_a_broker_is_recognised_by_a_line_far_from_its_beginning(tmp_path: Path, other: str, forced: Source | None) -> None:
+    path = lines(tmp_path / "f", *[other] * 1_000, f"{LATE} (kafka.coordinator.group.GroupCoordinator)")
+    assert found(path, forced=forced) == {"f": ("coordinator-log", "lines", None)}
+    path = lines(tmp_path / "f", *[other] * 1_000)
+    if forced is None:
+        with pytest.raises(InputError):
+            found(path)
+    else:
+        assert found(path, forced=forced) == {"f": ("coordinator-log", "lines", None)}
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (
+            f"Error: Port already in use: 9999\n{LATE} (kafka.coordinator.group.GroupCoordinator)\n",
+            {"f": ("coordinator-log", "lines", None)},
+        ),
+        ("Monday: the job stopped.\nError: disk full\n", {}),
+    ],
+)
+def test_a_line_that_begins_with_error_makes_no_description(tmp_path: Path, text: str, kinds: dict[str, tuple]) -> None:
+    record = lines(tmp_path / "record", records.record_line())
+    (tmp_path / "f").write_text(text)
+    assert found(tmp_path) == {**found(record), **kinds}
+
+
 def test_any_text_can_be_read_as_description_if_forced(tmp_path: Path) -> None:
     path = lines(tmp_path / "f", "some words before", DESCRIBED)
     assert found(path, forced=Source.DESCRIBE) == {"f": ("describe", "text", None)}

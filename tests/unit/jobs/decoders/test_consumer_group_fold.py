@@ -279,6 +279,33 @@ def test_the_assignor_that_most_ask_for(asked: tuple, expected: str) -> None:
     assert snapshots(log)[0]["strategy"] == expected
 
 
+TIES = """
+    range uniform - : range uniform uniform
+    uniform range - : uniform range uniform
+    uniform range range uniform range : uniform range range uniform range
+    uniform range spread - mine - : uniform range uniform uniform mine mine
+    uniform spread - - range load : uniform spread uniform uniform range uniform
+    spread rack - - - range : spread rack rack rack rack range
+    range load - - - : range load load load load
+    spread uniform - spread uniform : spread uniform uniform spread uniform
+    load rack mine spread : load rack mine mine
+    spread range - uniform : spread range range uniform
+    load - rack uniform range : load load rack load range
+"""
+"""What members ask for as they join, and what ``ConsumerGroup.computePreferredServerAssignor`` of Kafka 4.3.1 gives each time."""
+
+
+@pytest.mark.parametrize("line", TIES.split("\n")[1:-1])
+def test_among_assignors_that_equally_many_ask_for_kafkas_tables_decide(line: str) -> None:
+    asked, expected = (part.split() for part in line.split(" : "))
+    log = Log()
+    for number, assignor in enumerate(asked):
+        log.member(f"m{number}", "t", assignor=None if assignor == "-" else assignor)
+        log.epoch(number + 2)
+        log.target_epoch(number + 2)
+    assert [snapshot["strategy"].removeprefix("server-") for snapshot in snapshots(log)] == expected
+
+
 def test_classic_member_of_a_consumer_group_has_its_strategies() -> None:
     log = Log()
     log.member("a", "t", classic=classic_metadata("range", "sticky"))

@@ -70,7 +70,7 @@ def test_message_of_each_release_is_read(written: Row) -> None:
             {"event": "static_fenced", "member_id": M2, "previous_member_id": M, "group_instance_id": "i-1", "protocol": "classic"},
         ),
         (
-            f"Group leader [memberId: {M2}, groupInstanceId: null] failed to join before the rebalance timeout."
+            f"Group leader [memberId: {M2}, groupInstanceId: None] failed to join before the rebalance timeout."
             f" Member {M} was elected as the new leader.",
             NEW,
             {"event": "leader_replaced", "member_id": M, "previous_member_id": M2, "protocol": "classic"},
@@ -147,6 +147,18 @@ def test_deleted_groups_are_one_event_only_if_there_is_one_name() -> None:
     assert read_message(
         "The following groups were deleted: a, b. A total of 6 offsets were removed.", is_scala=False, is_end_certain=True
     ) is (Skipped.GROUPS_DELETED)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("Operation consumer-group-heartbeat with Data(groupId='g') hit an unexpected exception: null.", Skipped.WRITE_FAILED),  # 3.8 on
+        ("JoinGroup request Data(groupId='g', sessionTimeoutMs=45000) hit an unexpected exception: x", Skipped.WRITE_FAILED),  # 3.7
+        ("[GroupId g] Size of assignment epochs 1 is not equal to partitions 2 for topic x. Using default epoch 3.", Skipped.METADATA),
+    ],
+)
+def test_error_of_a_coordinator_is_no_event(message: str, kind: Skipped) -> None:
+    assert read_message(message, is_scala=False, is_end_certain=True) is kind
 
 
 def test_unknown_or_too_large_text_is_no_event() -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from jobs.decoders import text_pieces
 from jobs.decoders.captures import HEAD_BYTES
-from jobs.decoders.coordinator_log import LONGEST_LINE_BYTES, DecodedLog, decode_piece, looks_like_coordinator_log
+from jobs.decoders.coordinator_log import LONGEST_LINE_BYTES, DecodedLog, decode_piece, has_coordinator_line, looks_like_coordinator_log
 from jobs.decoders.describe import looks_like_describe
 from jobs.decoders.dump_log import looks_like_dump
 from jobs.decoders.formatter_json import find_separator
@@ -549,6 +549,28 @@ def test_coordinator_log_is_recognised(head: bytes) -> None:
     assert not looks_like_dump(text)
     assert not looks_like_describe(text)
     assert find_separator(text) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"2026-11-21 02:21:47,123 INFO {MESSAGE} ({SCALA}) [data-plane-kafka-request-handler-3]",  # Strimzi up to Kafka 3.9
+        f"[2026-11-21 02:21:47,123] INFO [data-plane-kafka-request-handler-3] {MESSAGE} ({SCALA})",
+        f"[2026-11-21 02:21:47,123] INFO {MESSAGE} ({SCALA}:66)",
+    ],
+)
+def test_thread_may_be_last_or_before_the_message_of_kafkas_own_pattern(line: str) -> None:
+    row = only_row(line)
+    assert (row["event"], row["group_id"], row["member_count"], row["logged_at_ms"]) == ("stabilized", "orders", 3, AT_MS)
+    assert looks_like_coordinator_log(f"{line}\n".encode())
+
+
+def test_line_of_a_coordinator_is_found_however_late_it_comes() -> None:
+    """Over the edge of what is read at once, and as the last line without an end."""
+    others = f"{OTHER}\n".encode() * (LONGEST_LINE_BYTES // len(OTHER))
+    for content in (others + kafka_line().encode(), others * 2 + kafka_line().encode() + b"\n" + others):
+        assert has_coordinator_line(io.BytesIO(content))
+    assert not has_coordinator_line(io.BytesIO(others + b"GroupCoordinator\n" + others))
 
 
 @pytest.mark.parametrize(

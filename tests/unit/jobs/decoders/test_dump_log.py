@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.decoders import text_pieces
-from jobs.decoders.captures import Capture, find_captures
+from jobs.decoders.captures import HEAD_BYTES, Capture, find_captures
 from jobs.decoders.consumer_offsets import decode_record
 from jobs.decoders.dump_log import DumpReader, with_headings
 from jobs.runtime.errors import InputError
@@ -147,6 +147,10 @@ def test_pieces_give_what_the_whole_gives(piece_bytes: int, monkeypatch: pytest.
         ("Found 12 invalid bytes at the end of 00000000000000000000.log", "", ""),
         ("Non-consecutive offsets in /a/b.log", "", ""),
         ("  10 is followed by 12", "", ""),
+        ("Found timestamp mismatch in :/a/0.timeindex\n  Index timestamp: 0, log timestamp: 17", "", ""),
+        ("Found out of order timestamp in :/a/0.timeindex\n  Index timestamp: 0, Previously indexed timestamp: 17", "", ""),
+        ("The following indexed offsets are not found in the log.\nIndexed offset: 5, found log offset: 6", "", ""),
+        ("Ignoring unknown file /a/__consumer_offsets-3/partition.metadata\ntimestamp: 17 offset: 5", "", ""),
         ("[2025-03-01 10:00:00,123] WARN x (y)", "", ""),
     ],
 )
@@ -184,6 +188,18 @@ def test_dump_needs_a_partition(tmp_path: Path) -> None:
     for begin in ("", "Dumping 00000000000000000000.log\n", "Dumping /a/orders-3/00000000000000000000.log\n"):
         with pytest.raises(InputError, match=r"dump: found no line 'Dumping .*name the partition with --offsets-partition"):
             capture(tmp_path, f"{begin}{RECORD}\n")
+
+
+def test_dump_may_begin_with_markers_for_long(tmp_path: Path) -> None:
+    """Compaction removes superseded commits, and keeps the markers of their transactions for a day."""
+    marker = "| offset: {} CreateTime: 1 keySize: 4 valueSize: 6 sequence: -1 headerKeys: [] endTxnMarker: COMMIT coordinatorEpoch: 12\n"
+    markers = "".join(marker.format(offset) for offset in range(HEAD_BYTES // 100))
+    for text in (f"{SEGMENT}\n{markers}{RECORD}\n", f"{SEGMENT}\n{markers}"):
+        assert capture(tmp_path, text).source is Source.DUMP_LOG
+    other = SEGMENT.replace("__consumer_offsets-12", "orders-3")
+    for text in (f"{SEGMENT}\n{markers}{line('key: g payload: x')}\n", f"{other}\n{markers}"):
+        with pytest.raises(InputError, match="kafka-dump-log before"):
+            capture(tmp_path, text)
 
 
 def test_dump_without_typed_json_is_refused(tmp_path: Path) -> None:
