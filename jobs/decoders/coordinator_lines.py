@@ -30,7 +30,8 @@ _PREFIX = re.compile(
     r"|\[GroupMetadataManager brokerId=(?P<manager>-?\d+)\] "
 )
 """What coordinators write before a message."""
-_LOGGER_NAME = r"(?:[\w$]+\.)*(?:coordinator\.(?:group|common\.runtime)\.[\w.$]+|(?:Group(?:Coordinator|Metadata)|OffsetMetadata)\w*)"
+_LAST_NAME = r"(?:Group(?:Coordinator|Metadata)|OffsetMetadata)\w*|ClassicGroup|ConsumerGroup|CoordinatorRuntime"
+_LOGGER_NAME = rf"(?:[\w$]+\.)*(?:coordinator\.(?:group|common\.runtime)\.[\w.$]+|{_LAST_NAME})"
 _LOGGER = re.compile(_LOGGER_NAME)
 _LOGGER_BEFORE = re.compile(rf"(?<![\w.$]){_LOGGER_NAME}(?![\w.$ ]*\d+\])")
 _LOGGER_AFTER = re.compile(r" [(\[]((?:[\w$-]+\.)+[\w$-]+|\w{3,})(?::\d+)?[)\]](?: \[[^\[\]]{1,200}\])?\s*\Z")

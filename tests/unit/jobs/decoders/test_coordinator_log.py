@@ -557,9 +557,10 @@ def test_coordinator_log_is_recognised(head: bytes) -> None:
         f"2026-11-21 02:21:47,123 INFO {MESSAGE} ({SCALA}) [data-plane-kafka-request-handler-3]",  # Strimzi up to Kafka 3.9
         f"[2026-11-21 02:21:47,123] INFO [data-plane-kafka-request-handler-3] {MESSAGE} ({SCALA})",
         f"[2026-11-21 02:21:47,123] INFO {MESSAGE} ({SCALA}:66)",
+        f"[2026-11-21 02:21:47,123] INFO {MESSAGE} (ClassicGroup)",
     ],
 )
-def test_thread_may_be_last_or_before_the_message_of_kafkas_own_pattern(line: str) -> None:
+def test_pattern_may_have_a_thread_a_line_number_or_a_short_logger(line: str) -> None:
     row = only_row(line)
     assert (row["event"], row["group_id"], row["member_count"], row["logged_at_ms"]) == ("stabilized", "orders", 3, AT_MS)
     assert looks_like_coordinator_log(f"{line}\n".encode())
