@@ -34,7 +34,7 @@ class GenerationCosts:
     """One generation of a group.
 
     Attributes:
-        strategy: the recorded one; empty without members.
+        strategy: the recorded one; empty without members, or if it is not known.
         missing_count: generations directly before it that are not recorded.
         is_settled: nothing is withheld.
         observed: None where the generation before is not known.

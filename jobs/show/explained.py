@@ -57,11 +57,13 @@ def _happened(described: DescribedGeneration) -> Iterator[Statement]:
     until = "" if group.until is None else f" The next generation came at {moment(group.until)} UTC."
     began = f" began at {moment(audit['observed_at'])} UTC.{kind}{until}"
     yield Statement((f"Generation {audit['generation']} of group ", Name(group.key.group_id), began), (audited,))
-    if audit["strategy"]:
-        shares = f" shared {count(audit['partition_count'], 'partition')} among {count(audit['member_count'], 'member')}."
-        yield Statement(("The assignor ", Name(audit["strategy"]), shares), (audited,))
-    else:
+    partitions, members = count(audit["partition_count"], "partition"), count(audit["member_count"], "member")
+    if not audit["member_count"]:
         yield Statement(("The group had no members.",), (audited,))
+    elif audit["strategy"]:
+        yield Statement(("The assignor ", Name(audit["strategy"]), f" shared {partitions} among {members}."), (audited,))
+    else:
+        yield Statement((f"An assignor that is not known shared {partitions} among {members}.",), (audited,))
     yield from _memberships(described, snapshots)
     yield from _moved(described, audited)
     if audit["imbalance_ratio"] is not None:

@@ -49,7 +49,7 @@ class Explanation(BaseModel):
     until: datetime | None = Field(description="when the next generation began; null for the newest one")
     empty_since: datetime | None = Field(description="since when the group has no members; null if it has some")
     deleted_at: datetime | None = Field(description="when the group was deleted; null if it was not")
-    strategy: str = Field(description="the assignor; empty without members")
+    strategy: str = Field(description="the assignor; empty without members, or if it is not known")
     member_count: int = Field(ge=0, description="members of the generation")
     happened: tuple[ExplainedStatement, ...] = Field(description="what the generation did")
     why: tuple[ExplainedStatement, ...] = Field(description="why it came about, and where its imbalance comes from")

@@ -163,6 +163,12 @@ def test_unknown_figures_are_dashes_that_say_why():
     dashes = re.findall(f"<dd>(.*?{DASH}.*?)</dd>", facts)
     assert len(dashes) == 7  # strategy, partitions a member, imbalance by count, lag and throughput, rack match, verdict
     assert all(re.fullmatch(f'<abbr class="unknown" title="[^"]+">{DASH}</abbr>', cell) for cell in dashes)
+    assert 'title="no settled generation with members"' in dashes[0]
+
+
+def test_strategy_of_a_group_with_loads_is_a_dash_if_no_source_names_it():
+    html = render(build_page(ReportRows(**of_groups(group_row(strategy=""))), AS_OF)).html
+    assert f'<dt>strategy</dt><dd><abbr class="unknown" title="no source names the assignor">{DASH}</abbr></dd>' in html
 
 
 def test_a_groups_sum_over_a_part_of_its_generations_says_over_how_many_in_sight():

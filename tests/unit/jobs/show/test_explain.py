@@ -47,6 +47,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         finding("handing", 10, "partition_flapping", "warning", "It flaps", "Look."),
         finding("handing", 10, "restart_loop", "warning", "It restarts", "Look."),
         finding("handing", 10, "idle_members", "critical", "1 idle", "Look."),
+        generation("no-assignor", 10, both, ORDERS, strategy="", audited={"partition_count": 4}),
+        generation("emptied", 10, [], ORDERS, strategy=""),
         *(
             generation(
                 name, 10, both, ORDERS, audited={**loads, "verdict": "inherent", "least_spread": least_spread, "triggers": ["first_seen"]}
@@ -104,6 +106,12 @@ def test_group_of_which_little_is_known_is_explained_without_guesses(explain: An
     assert "The generation before is not known, so it is not known what moved." in text
     assert "The generation before is not known, so no reason is known." in text
     assert "Nothing in this generation needs a change." in text
+
+
+def test_members_of_a_group_without_a_known_assignor_are_not_denied(explain: Any) -> None:
+    text = explain("no-assignor")
+    assert "An assignor that is not known shared 4 partitions among 2 members." in text and "no members" not in text
+    assert "The group had no members." in explain("emptied", "--generation", "10")
 
 
 def test_hand_over_names_the_generation_that_it_finishes(explain: Any) -> None:
