@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timezone
 
 from assignors.generation.generation import SERVER_SIDE
+from jobs.findings import COMMIT_RULES, STUCK_RULES
+from jobs.findings.looks import SEEN_AT
 from jobs.pages.figures import Figure, count, from_ms, moment, words
 from jobs.pages.needs import BETTER_ASSIGNOR, could_be, stored_need
 from jobs.report.anchors import anchor
@@ -14,10 +16,13 @@ from jobs.report.need_lines import FirstScreen, NeedLine, PastLine, Since, holds
 from jobs.report.ranking import GroupKey, group_key
 from jobs.report.rows import ReportRows, Row
 from jobs.report.strategies import sum_of
-from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, Basis, Severity
+from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, Basis, Rule, Severity
 
 MOST_LINES = 7
 """How many lines the first screen has at most: more are a list, not a message."""
+
+_BY_LATER_FACTS = {str(one.rule_id) for one in (*COMMIT_RULES, *STUCK_RULES)} - {str(Rule.NOT_RECONCILED)}
+"""Rules on what came after a generation: its time does not say since when they hold. Only ``not_reconciled`` waits from that time on."""
 
 _BROKERS_NAMES = {stored: name for name, stored in SERVER_STRATEGIES_BY_NAME.items()}
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
@@ -101,9 +106,7 @@ def _need_line(row: Row, details: Row, findings: list[Row], history: list[tuple[
         newest = next((one for one in of_rule if one["is_current"] and one["severity"] == need.severity), None)
         what = "" if newest is None else newest["message"] or ""
         advice = "" if newest is None else newest["advice"] or ""
-        since = holds_since({position for one in of_rule for position in one["positions"]}, history)
-        if since is None and newest is not None:
-            since = Since(newest["observed_at_ms"], is_exact=False)
+        since = None if newest is None else _since(newest, of_rule, history)
     return NeedLine(
         severity=need.severity,
         rule=words(need.rule),
@@ -115,6 +118,28 @@ def _need_line(row: Row, details: Row, findings: list[Row], history: list[tuple[
         advice=advice,
         other_count=max(0, row["current_critical_count"] + row["current_warning_count"] - 1),
     )
+
+
+def _since(newest: Row, of_rule: Iterable[Row], history: list[tuple[int, int]]) -> Since | None:
+    """Return since when a rule holds; None if its finding does not say that, and the time of the generation does not either.
+
+    Args:
+        newest: the finding of the rule in the newest generation.
+        of_rule: all findings of the rule in the group.
+        history: see ``_histories``.
+    """
+    evidence = newest["evidence"] or {}
+    if SEEN_AT in evidence:  # the partitions may have been there before somebody looked
+        return Since(_ms_of(evidence[SEEN_AT]), is_exact=False)
+    if newest["rule_id"] in _BY_LATER_FACTS:
+        return Since(_ms_of(evidence["since"]), is_exact=True) if "since" in evidence else None
+    since = holds_since({position for one in of_rule for position in one["positions"]}, history)
+    return since or Since(newest["observed_at_ms"], is_exact=False)
+
+
+def _ms_of(text: str) -> int:
+    """Return a time of a finding's evidence as Unix milliseconds."""
+    return int(datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp()) * 1000
 
 
 def _better_assignor(row: Row) -> tuple[str, str]:

@@ -13,8 +13,8 @@ class Since:
     """Since when something holds.
 
     Attributes:
-        at_ms: time of the first generation of the unbroken row of generations in which it was found.
-        is_exact: whether the generation before is known and did not have it.
+        at_ms: time of the first generation of the unbroken row of generations in which it was found, or a time in the finding's evidence.
+        is_exact: whether it is known that it did not hold before.
     """
 
     at_ms: int
@@ -50,7 +50,7 @@ class NeedLine:
     Attributes:
         anchor: id of the group's details or of its row.
         what: what was found, or what another assignor would give.
-        since: time of the first generation that had it; empty if it is not known.
+        since: the time from which on it holds, in words; empty if it is not known.
         advice: what to change.
         other_count: further critical findings and warnings of the same generation.
         advised_above: the group of an earlier line with the same advice; empty if there is none.

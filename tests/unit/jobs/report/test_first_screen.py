@@ -119,6 +119,28 @@ def test_since_of_a_group_without_history_is_that_of_its_finding_at_least() -> N
 
 
 @pytest.mark.parametrize(
+    ("rule_id", "evidence", "since"),
+    [
+        ("member_stalled", {"since": "2026-11-21T11:30:05Z"}, "since 2026-11-21 11:30"),
+        ("partitions_left_out", {"seen_at": "2026-11-21T11:30:05Z"}, "at least since 2026-11-21 11:30"),
+        ("stuck_rebalancing", {"seconds": "900"}, ""),
+        ("members_never_commit", {}, ""),
+        ("commits_unsubscribed", None, ""),
+        ("not_reconciled", {"seconds": "900"}, "since 2026-09-21 14:13"),  # its members wait since the generation
+        ("partitions_left_out", {}, "since 2026-09-21 14:13"),
+    ],
+)
+def test_since_of_what_came_after_the_generation_is_not_the_time_of_the_generation(
+    rule_id: str, evidence: dict[str, str] | None, since: str
+) -> None:
+    """The generation may be months old when a member stalls, a topic grows, or a rebalance does not end."""
+    history = [tally_row("range", "observed", generations=[generation_row(3, 2), generation_row(2, 1)], generation_count=2)]
+    found = finding_row(is_current=True, rule_id=rule_id, positions=[12], finding_count=1, evidence=evidence)
+    (line,) = screen_of(ReportRows(**of_groups(needing_row("orders", rule_id)), tallies=history, findings=[found])).needs
+    assert line.since == since
+
+
+@pytest.mark.parametrize(
     ("strategy", "better", "advice"),
     [
         ("range", "sticky", "Change partition.assignment.strategy to sticky. evenkeel what-if rehearses it."),
