@@ -20,6 +20,9 @@ LOOKED_AT_TOO = frozenset({Rule.IDLE_MEMBERS})
 LEAST_GAIN = 0.1
 """Difference of the imbalance ratio from which another assignor is worth a change: a tenth of the mean load."""
 
+LEAST_WRITTEN = 0.005
+"""Difference that two decimals show."""
+
 STANDS_STILL = (Rule.STUCK_REBALANCING, Rule.NOT_RECONCILED, Rule.MEMBER_STALLED)
 """Rules of groups that are stuck or silent now: among findings of one severity they come first, since records wait meanwhile."""
 
@@ -96,14 +99,13 @@ def severest_first(severity: str, rule: str) -> tuple[int, int, str]:
     return (-_RANKS[severity], _ORDER.get(rule, len(_ORDER)), rule)
 
 
-def need_of(current: Collection[tuple[str, str]], member_count: int | None, better_gain: float | None) -> Need | None:
+def need_of(current: Collection[tuple[str, str]], member_count: int | None, gain: float | None) -> Need | None:
     """Return the most urgent need of a group, or None.
 
     Args:
         current: severity and rule id of each finding that holds, see ``holds_now``. ``info`` needs nobody, but for ``LOOKED_AT_TOO``.
         member_count: of that generation; None if it is not known.
-        better_gain: of the last settled generation: 0 if no assignor is better, None if that is not known. It counts while the group has
-            members.
+        gain: of the last settled generation, see ``possible_gain``. It counts while the group has members.
 
     >>> need_of([("warning", "restart_loop"), ("critical", "partitions_left_out")], 3, None)
     Need(severity='critical', rule='partitions_left_out')
@@ -118,7 +120,7 @@ def need_of(current: Collection[tuple[str, str]], member_count: int | None, bett
     if urgent:
         severity, rule = min(urgent, key=lambda found: severest_first(*found))
         return Need(severity, rule)
-    if member_count and better_gain is not None and better_gain >= LEAST_GAIN:
+    if member_count and gain is not None and gain >= LEAST_GAIN:
         return Need(str(Severity.INFO), BETTER_ASSIGNOR)
     if member_count:
         return next((Need(severity, rule) for severity, rule in sorted(current) if rule in LOOKED_AT_TOO), None)
@@ -148,7 +150,31 @@ def could_be(imbalance_ratio: float | None, better_gain: float | None) -> float 
     >>> could_be(1.5, 0.25), could_be(1.5, 0.0), could_be(1.5, None), could_be(None, None), could_be(1.0, 0.2)
     (1.25, 1.5, None, None, 1.0)
     """
-    return None if imbalance_ratio is None or better_gain is None else max(1.0, imbalance_ratio - better_gain)
+    gain = possible_gain(imbalance_ratio, better_gain)
+    return None if imbalance_ratio is None or gain is None else imbalance_ratio - gain
+
+
+def possible_gain(imbalance_ratio: float | None, better_gain: float | None) -> float | None:
+    """Return by how much the best assignor would lower the imbalance ratio; 0 if none is better, None if that is not known.
+
+    Args:
+        imbalance_ratio: of the observed assignment.
+        better_gain: between two histories that were computed: an observed assignment may be more even than both.
+
+    >>> possible_gain(1.5, 0.25), possible_gain(1.0, 0.5), possible_gain(1.5, None), possible_gain(None, 0.5)
+    (0.25, 0.0, None, None)
+    """
+    return None if imbalance_ratio is None or better_gain is None else min(better_gain, imbalance_ratio - 1.0)
+
+
+def gain_words(imbalance_ratio: float | None, better_gain: float | None) -> str:
+    """Return ``possible_gain`` as the end of a text; empty if nothing is gained, or if that is not known.
+
+    >>> gain_words(1.5, 0.25), gain_words(1.0, 0.5), gain_words(1.5, None)
+    (', by 0.25', '', '')
+    """
+    gain = possible_gain(imbalance_ratio, better_gain)
+    return "" if gain is None or gain < LEAST_WRITTEN else f", by {gain:.2f}"
 
 
 def worst_first(row: Row) -> tuple[float | str, ...]:
@@ -164,7 +190,7 @@ def worst_first(row: Row) -> tuple[float | str, ...]:
         0 if need is None else -1 - need.rank,
         -row["current_critical_count"],
         -row["current_warning_count"],
-        -row["better_gain"] if need is not None and need.rule == BETTER_ASSIGNOR else 0,
+        -(possible_gain(row["imbalance_ratio"], row["better_gain"]) or 0) if need is not None and need.rule == BETTER_ASSIGNOR else 0,
         row["deleted_at_ms"] is not None,
         -row["critical_count"],
         -row["warning_count"],

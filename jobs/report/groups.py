@@ -19,7 +19,7 @@ from jobs.pages.figures import (
 )
 from jobs.pages.generation_words import special, what_changed
 from jobs.pages.member_names import name_members
-from jobs.pages.needs import severest_first
+from jobs.pages.needs import gain_words, severest_first
 from jobs.report.anchors import anchor, generation_anchor
 from jobs.report.exchange import draw_exchange
 from jobs.report.heat_map import lay_out
@@ -187,8 +187,7 @@ def _settled(row: Row) -> str:
 def _verdict(row: Row) -> Figure:
     if row["verdict"] is None:
         return Figure(EN_DASH, "no verdict: no settled generation, subscriptions not known, or no assignor to compare with")
-    gain = "" if row["better_gain"] is None else f", by {row['better_gain']:.2f}"
-    better = f" ({row['better_strategy']}{gain})" if row["better_strategy"] else ""
+    better = f" ({row['better_strategy']}{gain_words(row['imbalance_ratio'], row['better_gain'])})" if row["better_strategy"] else ""
     return Figure(words(row["verdict"]) + better)
 
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple, overload
 
-from jobs.pages.needs import holds_now, need_of, worst_first
+from jobs.pages.needs import holds_now, need_of, possible_gain, worst_first
 from jobs.report.measures import AT_LAST_SETTLED, SUMS
 from schemas.vocabulary import Severity
 
@@ -170,7 +170,8 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row], now_ms: 
     member_count = 0 if at.is_deleted else newest["member_count"]
     holding = [part for part in found if _holds(part, at)]
     current = [(part["severity"], part["rule_id"]) for part in holding]
-    need = need_of(current, member_count, None if settled is None else settled["better_gain"])
+    gain = None if settled is None else possible_gain(settled["imbalance_ratio"], settled["better_gain"])
+    need = need_of(current, member_count, gain)
     for severity in Severity:
         of_severity = [part for part in found if part["severity"] == severity]
         row[f"{severity}_count"] = sum(part["finding_count"] for part in of_severity)

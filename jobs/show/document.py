@@ -7,12 +7,11 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from jobs.pages.needs import need_of
 from jobs.reading.fleet import GroupSummary
 from jobs.reading.published import StoredRow
 from jobs.show.described import DescribedGeneration, DescribedMember, DescribedPartition, MovementGroup
 from jobs.show.members import NamedMember
-from jobs.show.ordered import holding_findings
+from jobs.show.ordered import holding_findings, need_now
 
 Document = dict[str, Any]
 
@@ -32,7 +31,7 @@ def list_document(groups: Iterable[GroupSummary]) -> list[Document]:
 def _without_key(group: GroupSummary) -> Document:
     fields = {name: value for name, value in asdict(group).items() if name not in ("key", "newest_findings")}
     holding = holding_findings(group)
-    need = need_of(holding, group.member_count, group.better_gain)
+    need = need_now(group, holding)
     return {
         **fields,
         "observed_at": text_of(group.observed_at),

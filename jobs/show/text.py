@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jobs.pages.figures import condense, moment, visible, words
-from jobs.pages.needs import could_be, needs_words
+from jobs.pages.needs import could_be, gain_words, needs_words
 from jobs.pages.plain_text import plain, table_lines
 from jobs.reading.fleet import GroupSummary
 from jobs.reading.published import StoredRow
@@ -60,7 +60,8 @@ def list_lines(groups: Sequence[GroupSummary], limit: int) -> Iterator[str]:
 def better(group: GroupSummary) -> str:
     """Return the imbalance that the best assignor would give, with its name if it is another one; a dash if that is not known."""
     best = ratio(could_be(group.imbalance_ratio, group.better_gain))
-    return best if group.better_strategy is None or best == UNKNOWN else f"{best} ({plain(group.better_strategy)})"
+    is_other = group.better_strategy is not None and best not in (UNKNOWN, ratio(group.imbalance_ratio))
+    return f"{best} ({plain(group.better_strategy)})" if is_other else best
 
 
 def finding_counts(group: GroupSummary) -> str:
@@ -122,9 +123,9 @@ def _head_lines(described: DescribedGeneration) -> Iterator[str]:
 
 def verdict(audit: StoredRow) -> str:
     """Return the verdict on the balance of a generation, with the assignor that would do better."""
-    if audit["better_strategy"] is None or audit["better_gain"] is None:
+    if audit["better_strategy"] is None:
         return words(audit["verdict"])
-    return f"{words(audit['verdict'])} ({plain(audit['better_strategy'])}, by {audit['better_gain']:.2f})"
+    return f"{words(audit['verdict'])} ({plain(audit['better_strategy'])}{gain_words(audit['imbalance_ratio'], audit['better_gain'])})"
 
 
 def cause_words(cause: CauseOfGeneration) -> str:

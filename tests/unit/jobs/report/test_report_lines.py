@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.pages.figures import EN_DASH, Figure, visible
-from jobs.pages.needs import BETTER_ASSIGNOR
+from jobs.pages.needs import BETTER_ASSIGNOR, LEAST_GAIN
 from jobs.report.fleet import headline
 from jobs.report.group_lines import GroupLines
 from jobs.report.groups import add_settled
@@ -310,6 +310,9 @@ def test_deleted_groups_are_counted_and_said_to_be_deleted() -> None:
 def test_a_better_assignor_is_a_need_of_a_group_with_members() -> None:
     rows = [row for members in (2, 0) for row in merge_parts([audited(better_gain=0.2, member_count=members)], NOW)]
     assert [row["need_rule"] for row in rows] == [BETTER_ASSIGNOR, None]
+    loads = [(1.0, 0.5), (1.0 + 0.9 * LEAST_GAIN, 0.5), (1.0 + 1.1 * LEAST_GAIN, 0.5), (1.5, 0.9 * LEAST_GAIN), (None, 0.5)]
+    rows = [row for ratio, gain in loads for row in merge_parts([audited(better_gain=gain, imbalance_ratio=ratio)], NOW)]
+    assert [row["need_rule"] for row in rows] == [None, None, BETTER_ASSIGNOR, None, None], "an imbalance cannot fall below 1"
 
 
 def test_groups_of_one_name_in_two_clusters_are_two_and_findings_alone_are_none() -> None:

@@ -453,6 +453,8 @@ def test_page_shows_follow_up_time_pause_and_better_strategy():
     figures = view.lines[0].figures
     assert (figures["follow_up_ms"].text, figures["pause_partition_ms"].text) == ("1.2", "3,600.0")
     assert view.verdict.text == "better elsewhere (sticky, by 0.50)"
+    even = of_groups({**groups["detailed"][0], "imbalance_ratio": 1.0})
+    assert build_page(ReportRows(**even), AS_OF).worst[0].verdict.text == "better elsewhere (sticky)"
 
 
 def test_page_shows_load_imbalance_and_marks_upper_bounds():

@@ -30,6 +30,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     causes = [{"cause": "session_expired", "member_id": "a-1", "source": "log", "detail": None}]
     third = {"previous_generation": 20, "triggers": ["member_left"], "movement_count": 2, "partition_count": 4, "causes": causes}
     better = {"imbalance_ratio": 2.0, "partition_count": 4, "verdict": "better_elsewhere", "better_strategy": "sticky", "better_gain": 1.0}
+    even = {**better, "imbalance_ratio": 1.0}
     parts = [
         generation("pay", 10, shared(("a-1", [0, 1, 2, 3])), ORDERS, audited={"partition_count": 4}),
         generation("pay", 20, shared(("a-1", [0, 1]), ("b-2", [2, 3])), ORDERS, audited=second),
@@ -49,6 +50,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         commit("pay", "orders", 0, 24, 150),
         commit("pay", "orders", 2, 26, 199),
         generation("skewed", 10, shared(("a-1", [0, 1, 2, 3])), ORDERS, audited=better),
+        generation("even", 10, shared(("a-1", [0, 1]), ("b-2", [2, 3])), ORDERS, cluster_id="east", audited=even),
         generation("quiet", 10, shared(("a-1", [0])), ORDERS, audited={"imbalance_ratio": 1.0, "partition_count": 1}),
         generation("alarmed", 10, shared(("a-1", [0])), ORDERS),
         finding("alarmed", 10, "partition_multiply_owned", "critical", "two owners", "Stop one."),
@@ -176,6 +178,13 @@ def test_list_says_what_could_be_and_how_many_groups_are_left_out(show: Any) -> 
     text = show("--cluster-id", "c", "--limit", "3")
     assert re.search(r"^skewed +stable +1 +4 +1 +2\.00 +1\.00 \(sticky\) +range +better assignor +-$", text, re.MULTILINE)
     assert text.endswith("4 more groups; --limit 0 shows all\n") and "quiet" not in text
+
+
+def test_even_group_needs_no_assignor_that_was_better_only_over_the_history(show: Any, document: Any) -> None:
+    """The gain is that between two histories, of which the observed one may be more even than both."""
+    assert re.search(r"^even +stable +2 +4 +1 +1\.00 +1\.00 +range +- +-$", show("ev*"), re.MULTILINE)
+    assert document("ev*")[0]["need"] is None
+    assert "verdict: better elsewhere (sticky)\n" in show("even")
 
 
 def test_list_names_clusters_where_there_are_several(show: Any) -> None:
