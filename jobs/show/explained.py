@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from jobs.pages.figures import moment, movement_words, words
+from jobs.pages.needs import could_be
 from jobs.reading.deletions import Deletion
 from jobs.reading.published import StoredRow
 from jobs.reading.stored import GroupKey
@@ -182,15 +183,12 @@ def _change(described: DescribedGeneration) -> Iterator[Statement]:
 def _better_or_nothing(described: DescribedGeneration) -> Iterator[Statement]:
     """Yield what another assignor would give, or that there is nothing to change."""
     audit = described.group.audit
-    if audit["better_strategy"] is not None and audit["better_gain"] is not None and audit["imbalance_ratio"] is not None:
-        reached = ratio(audit["imbalance_ratio"] - audit["better_gain"])
-        better: list[Part] = [
-            "With ",
-            Name(audit["better_strategy"]),
-            f" the imbalance would be {reached}. Rehearse it with what-if first.",
-        ]
-        yield Statement(tuple(better), (_audit_rows(audit),))
-    if not described.findings and not described.now_findings and audit["better_strategy"] is None:
+    reached = could_be(audit["imbalance_ratio"], audit["better_gain"])
+    is_better = reached is not None and ratio(reached) != ratio(audit["imbalance_ratio"])
+    if is_better:
+        text = f" the imbalance would be {ratio(reached)}. Rehearse it with what-if first."
+        yield Statement(("With ", Name(audit["better_strategy"]), text), (_audit_rows(audit),))
+    if not described.findings and not described.now_findings and not is_better:
         yield Statement(("Nothing in this generation needs a change.",), (_audit_rows(audit),))
 
 

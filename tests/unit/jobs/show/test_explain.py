@@ -50,6 +50,10 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         generation("no-assignor", 10, both, ORDERS, strategy="", audited={"partition_count": 4}),
         generation("emptied", 10, [], ORDERS, strategy=""),
         *(
+            generation(name, 10, both, ORDERS, audited={**verdict, "imbalance_ratio": ratio, "better_gain": 0.9})
+            for name, ratio in (("even", 1.0), ("uneven", 1.5))
+        ),
+        *(
             generation(
                 name, 10, both, ORDERS, audited={**loads, "verdict": "inherent", "least_spread": least_spread, "triggers": ["first_seen"]}
             )
@@ -151,6 +155,13 @@ def test_rows_that_the_json_names_are_in_the_tables(explain: Any, warehouse: Pat
         assert len(tables.rows(one["table"], [*ALL_TABLES[one["table"]].key], key)) == one["row_count"]
     stated = [number for part in ("happened", "why", "change") for one in document[part] for number in one["rows"]]
     assert {*stated} == {one["number"] for one in document["rows"]}
+
+
+def test_imbalance_that_another_assignor_would_give_is_never_below_even(explain: Any) -> None:
+    """The gain is that between two histories, of which the observed one may be more even than both."""
+    assert "With sticky the imbalance would be 1.00." in explain("uneven")
+    text = explain("even")
+    assert "Nothing in this generation needs a change." in text and "sticky" not in text
 
 
 def test_inherent_is_said_only_where_no_assignment_is_more_even(explain: Any) -> None:
