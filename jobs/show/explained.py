@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from assignors.audit.triggers import Trigger
 from jobs.pages.figures import moment, movement_words, words
 from jobs.pages.needs import could_be
 from jobs.reading.deletions import Deletion
@@ -107,6 +108,10 @@ def _identities(snapshot: StoredRow) -> dict[tuple[bool, str], str]:
 def _moved(described: DescribedGeneration, audited: Rows) -> Iterator[Statement]:
     audit, movements = described.group.audit, described.group.movements
     previous = audit["previous_generation"]
+    if _is_first(audit):
+        text = "It is the first generation since the group was created, so there is none before it to compare with."
+        yield Statement((text,), (audited,))
+        return
     if audit["movement_count"] is None or previous is None:
         yield Statement(("The generation before is not known, so it is not known what moved.",), (audited,))
         return
@@ -124,6 +129,11 @@ def _moved(described: DescribedGeneration, audited: Rows) -> Iterator[Statement]
     yield Statement((text,), (rows, audited))
 
 
+def _is_first(audit: StoredRow) -> bool:
+    """Return whether the group is known to begin with this generation."""
+    return audit["previous_generation"] is None and Trigger.GROUP_CREATED.value in (audit["triggers"] or ())
+
+
 def _why(described: DescribedGeneration) -> Iterator[Statement]:
     audit = described.group.audit
     audited = _audit_rows(audit)
@@ -132,7 +142,8 @@ def _why(described: DescribedGeneration) -> Iterator[Statement]:
     elif audit["triggers"] == ["none_visible"] and not described.causes:
         yield Statement(("Nothing in the records shows a reason.",), (audited,))
     else:
-        yield Statement((f"What changed since the generation before: {described.change}.",), (audited,))
+        since = "" if _is_first(audit) else " since the generation before"
+        yield Statement((f"What changed{since}: {described.change}.",), (audited,))
     ordered = sorted(described.causes, key=lambda one: (one.cause, one.source, one.detail or ""))
     for (cause, source, detail), of_kind in groupby(ordered, key=lambda one: (one.cause, one.source, one.detail)):
         finished = audit["previous_generation"] if cause == Cause.HAND_OVER else None

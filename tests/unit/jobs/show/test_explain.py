@@ -48,6 +48,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         finding("handing", 10, "restart_loop", "warning", "It restarts", "Look."),
         finding("handing", 10, "idle_members", "critical", "1 idle", "Look."),
         generation("no-assignor", 10, both, ORDERS, strategy="", audited={"partition_count": 4}),
+        generation("new", 2, both, ORDERS, audited={"movement_count": 0, "triggers": ["group_created", "member_joined"]}),
         generation("emptied", 10, [], ORDERS, strategy=""),
         *(
             generation(name, 10, both, ORDERS, audited={**verdict, "imbalance_ratio": ratio, "better_gain": 0.9})
@@ -110,6 +111,13 @@ def test_group_of_which_little_is_known_is_explained_without_guesses(explain: An
     assert "The generation before is not known, so it is not known what moved." in text
     assert "The generation before is not known, so no reason is known." in text
     assert "Nothing in this generation needs a change." in text
+
+
+def test_first_generation_of_a_group_has_none_before_it_to_be_unknown(explain: Any) -> None:
+    text = explain("new")
+    assert "It is the first generation since the group was created, so there is none before it to compare with." in text
+    assert "What changed: group created, member joined." in text
+    assert "not known" not in text and "since the generation before" not in text
 
 
 def test_members_of_a_group_without_a_known_assignor_are_not_denied(explain: Any) -> None:
