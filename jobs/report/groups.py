@@ -154,7 +154,8 @@ def _group_view(
         findings=findings,
         lag_now=total_lag(lags),
         lag_now_at=moment(from_ms(lags[0]["newest_at_ms"])) if lags else EN_DASH,
-        lag_partitions=count(lags[0]["row_total"] if lags else 0),
+        lag_partitions=count(lags[0]["partition_total"] if lags else 0),
+        lag_partitions_shown=len({(row["topic"], row["partition"]) for row in lags}),
         lags=lag_lines(lags, names),
     )
 

@@ -42,7 +42,7 @@ def total_lag(lags: Sequence[Row]) -> Figure:
     """
     if not lags or lags[0]["group_lag"] is None:
         return Figure(EN_DASH, "no partition has both a commit and a metadata snapshot with the end of its log")
-    total, known, partitions = int(lags[0]["group_lag"]), lags[0]["known_count"], lags[0]["row_total"]
+    total, known, partitions = int(lags[0]["group_lag"]), lags[0]["known_count"], lags[0]["partition_total"]
     if known == partitions:
         return count(total)
     return Figure(f"{total:,}", f"known for {known:,} of {partitions:,} partitions", total, known)

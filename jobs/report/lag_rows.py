@@ -38,7 +38,9 @@ class CollectedLags:
 
 
 def largest_lags(lags: DataFrame, limit: int) -> DataFrame:
-    """Return the partitions of each group with the largest lag, at most ``limit``; those with an unknown lag come last.
+    """Return the partitions of each group with the largest lag, at most ``limit`` rows; those with an unknown lag come last.
+
+    A partition has a row for each of its owners, and counts once in the totals.
 
     Returns: the rows that ``ReportRows.lags`` describes, without ``newest_at_ms``.
 
@@ -47,18 +49,21 @@ def largest_lags(lags: DataFrame, limit: int) -> DataFrame:
     """
     of_group = Window.partitionBy(*hashed(*GROUP_KEY))
     largest = of_group.orderBy(F.desc_nulls_last("lag"), "topic", "partition", "member_id")
+    partition = F.struct("topic", "partition")
+    is_other = ~F.lag(partition).over(largest).eqNullSafe(partition)  # the owners of a partition follow each other: all have one lag
     return (
-        lags.withColumns(
+        lags.withColumns({"rank": F.row_number().over(largest), "is_other": is_other})
+        .withColumn("lag_once", F.when(F.col("is_other"), F.col("lag")))
+        .withColumns(
             {
-                "group_lag": sum_of_lags().over(of_group),
-                "known_count": F.count("lag").over(of_group),
-                "row_total": F.count("*").over(of_group),
-                "rank": F.row_number().over(largest),
+                "group_lag": sum_of_lags("lag_once").over(of_group),
+                "known_count": F.count("lag_once").over(of_group),
+                "partition_total": F.count_if("is_other").over(of_group),
             }
         )
         .where(F.col("rank") <= limit)
         .withColumns({f"{name}_ms": F.unix_millis(f"{name}_at") for name in ("committed", "looked")})
-        .drop("rank", "committed_at", "looked_at")
+        .drop("rank", "is_other", "lag_once", "committed_at", "looked_at")
     )
 
 
@@ -86,8 +91,8 @@ def collect_lags(
     if not parts:
         return CollectedLags()
     rows = collect(reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts))
-    # Sums of groups have no total of rows.
+    # Sums of groups have no number of partitions.
     return CollectedLags(
-        [{**row, "newest_at_ms": newest_ms[row["cluster_id"]]} for row in rows if row.get("row_total") is not None],
-        [{name: row[name] for name in (*GROUP_KEY, "group_lag")} for row in rows if row.get("row_total") is None],
+        [{**row, "newest_at_ms": newest_ms[row["cluster_id"]]} for row in rows if row.get("partition_total") is not None],
+        [{name: row[name] for name in (*GROUP_KEY, "group_lag")} for row in rows if row.get("partition_total") is None],
     )

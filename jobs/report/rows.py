@@ -59,8 +59,8 @@ class ReportRows:
         members: per member of a group with details, where member ids are bare UUIDs: group_instance_id, client_id, client_host.
         lags: per (cluster_id, group_id, member_id, topic, partition), of the groups with details those with the largest lag now:
             committed_offset, end_offset, lag, committed_ms and looked_ms, as schemas.tables.CURRENT_LAG; of the whole group group_lag
-            (null without a known lag), known_count (partitions with a known lag) and row_total; newest_at_ms, the newest moment that has
-            landed from the cluster.
+            (null without a known lag), known_count (partitions with a known lag) and partition_total, in which a partition with several
+            owners counts once; newest_at_ms, the newest moment that has landed from the cluster.
         changes: generations of groups with details with another leader or coordinator: generation, position (null of a coordinator), at_ms,
             kind (leader or coordinator), before, after.
         findings: per (cluster_id, group_id, rule_id, severity): finding_count, first_generation, last_generation, is_current

@@ -273,7 +273,8 @@ class GroupView:
 
     Attributes:
         lag_now: the lag of all partitions with a known one, as of ``lag_now_at``, the newest moment that has landed from the cluster.
-        lags: the partitions with the largest lag, at most ``jobs.report.collecting.MOST_LAGS`` of all ``lag_partitions``.
+        lags: the partitions with the largest lag, a line for each owner, at most ``jobs.report.collecting.MOST_LAGS`` lines. They are
+            ``lag_partitions_shown`` of all ``lag_partitions``.
     """
 
     line: GroupLine
@@ -292,6 +293,7 @@ class GroupView:
     lag_now: Figure
     lag_now_at: str
     lag_partitions: Figure
+    lag_partitions_shown: int
     lags: tuple[LagLine, ...]
 
 

@@ -94,9 +94,9 @@ def group_lags(last: DataFrame, looks: DataFrame) -> DataFrame:
     return known.groupBy(*GROUP_KEY).agg(sum_of_lags().alias("group_lag"))
 
 
-def sum_of_lags() -> Column:
-    """Return the sum of lags, each of which may be as large as the type."""
-    return F.sum(F.col("lag").cast("decimal(38,0)"))
+def sum_of_lags(column: str = "lag") -> Column:
+    """Return the sum of the lags of a column, each of which may be as large as the type; null without one."""
+    return F.sum(F.col(column).cast("decimal(38,0)"))
 
 
 def _live_commits(last: DataFrame) -> DataFrame:

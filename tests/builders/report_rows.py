@@ -125,7 +125,7 @@ def flow_row(position=12, **changes):
 def lag_row(partition, lag, **changes):
     row = {"cluster_id": "prod", "group_id": "orders", "member_id": MEMBER, "topic": "clicks", "partition": partition, "lag": lag}
     row |= {"committed_offset": 100, "end_offset": 100 + (lag or 0), "committed_ms": 1_790_000_100_000, "looked_ms": 1_790_000_110_000}
-    row |= {"group_lag": lag, "known_count": 2, "row_total": 2, "newest_at_ms": 1_790_000_120_000}
+    row |= {"group_lag": lag, "known_count": 2, "partition_total": 2, "newest_at_ms": 1_790_000_120_000}
     return row | changes
 
 

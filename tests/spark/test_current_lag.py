@@ -95,7 +95,10 @@ def test_lag_that_no_column_holds_is_the_largest_one(spark: SparkSession) -> Non
 def test_the_largest_lags_of_each_group_are_kept_with_the_totals_of_all(spark: SparkSession) -> None:
     rows = [{"topic": "t", "partition": number, "lag": lag} for number, lag in enumerate((3, None, 8, 5))]
     rows += [{"topic": "t", "partition": 0, "lag": None, "group_id": "other"}]
+    rows += [{"topic": "t", "partition": 7, "lag": 5, "group_id": "shared", "member_id": name} for name in ("a", "b")]
+    rows += [{"topic": "u", "partition": 7, "lag": 5, "group_id": "shared", "member_id": "a"}]
     lags = frame(spark, CURRENT_LAG.schema, [{"cluster_id": "c", "group_id": "g", **row} for row in rows])
     found = largest_lags(lags, 2).collect()
-    shown = {(row["group_id"], row["partition"], row["group_lag"], row["known_count"], row["row_total"]) for row in found}
-    assert shown == {("g", 2, 16, 3, 4), ("g", 3, 16, 3, 4), ("other", 0, None, 0, 1)}
+    assert [row["member_id"] for row in found if row["group_id"] == "shared"] == ["a", "b"]
+    shown = {(row["group_id"], row["partition"], row["group_lag"], row["known_count"], row["partition_total"]) for row in found}
+    assert shown == {("g", 2, 16, 3, 4), ("g", 3, 16, 3, 4), ("other", 0, None, 0, 1), ("shared", 7, 10, 2, 2)}

@@ -31,7 +31,7 @@ def test_lag_without_a_commit_says_so():
 
 def test_total_lag_says_for_how_many_partitions_it_is_known():
     assert (total_lag([lag_row(0, 7)]).text, total_lag([lag_row(0, 7)]).note) == ("7", "")
-    part = total_lag([lag_row(0, 7, group_lag=1_234, row_total=5)])
+    part = total_lag([lag_row(0, 7, group_lag=1_234, partition_total=5)])
     assert (part.text, part.note, part.known) == ("1,234", "known for 2 of 5 partitions", 2)
     assert [total_lag(rows).value for rows in ([], [lag_row(0, None)])] == [None, None]
 
@@ -42,5 +42,8 @@ def test_group_shows_its_lag_and_when_that_was() -> None:
     assert (group.lag_now.text, group.lag_now_at, group.lag_partitions.value) == ("7", "2026-09-21 14:15:20", 2)
     html = render(page).html
     assert "at 2026-09-21 14:15:20" in html and "Cut: the 2 partitions" not in html
-    cut = build_page(replace(sample(["orders"]), lags=[lag_row(1, 7, row_total=3)]), AS_OF, SUMMARY)
+    cut = build_page(replace(sample(["orders"]), lags=[lag_row(1, 7, partition_total=3)]), AS_OF, SUMMARY)
     assert "Cut: the 1 partitions with the largest lag are shown, of 3." in render(cut).html
+    shared = [lag_row(1, 7, member_id=member, partition_total=2) for member in (MEMBER, OTHER)]
+    html = render(build_page(replace(sample(["orders"]), lags=shared), AS_OF, SUMMARY)).html
+    assert "Cut: the 1 partitions with the largest lag are shown, of 2." in html, "a partition with two owners is one"
