@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -12,6 +12,7 @@ from jobs.findings.looks import SEEN_AT
 from jobs.pages.figures import Figure, count, from_ms, moment, words
 from jobs.pages.needs import BETTER_ASSIGNOR, could_be, stored_need
 from jobs.report.anchors import anchor
+from jobs.report.groups import newest_generations
 from jobs.report.need_lines import FirstScreen, NeedLine, PastLine, Since, holds_since
 from jobs.report.ranking import GroupKey, group_key
 from jobs.report.rows import ReportRows, Row
@@ -85,13 +86,13 @@ def age_words(seconds: int) -> str:
 
 
 def _histories(rows: ReportRows, groups: set[GroupKey]) -> Mapping[GroupKey, list[tuple[int, int]]]:
-    """Return position and time of the known generations of these groups, newest first."""
-    histories: dict[GroupKey, list[tuple[int, int]]] = {}
+    """Return position and time of the newest generations of these groups, newest first, with none left out between them."""
+    tallies: dict[GroupKey, list[Row]] = {}
     for row in rows.tallies:
-        if row["basis"] == Basis.OBSERVED and group_key(row) in groups:
-            history = histories.setdefault(group_key(row), [])
-            history += [(one["position"], one["observed_at_ms"]) for one in row["generations"]]
-    return {key: sorted(history, reverse=True) for key, history in histories.items()}
+        if group_key(row) in groups:
+            tallies.setdefault(group_key(row), []).append(row)
+    generations = ((key, reversed(newest_generations(of_group))) for key, of_group in tallies.items())
+    return {key: [(one["position"], one["observed_at_ms"]) for one in newest_first] for key, newest_first in generations}
 
 
 def _need_line(row: Row, details: Row, findings: list[Row], history: list[tuple[int, int]]) -> NeedLine:
@@ -120,12 +121,12 @@ def _need_line(row: Row, details: Row, findings: list[Row], history: list[tuple[
     )
 
 
-def _since(newest: Row, of_rule: Iterable[Row], history: list[tuple[int, int]]) -> Since | None:
+def _since(newest: Row, of_rule: Sequence[Row], history: list[tuple[int, int]]) -> Since | None:
     """Return since when a rule holds; None if its finding does not say that, and the time of the generation does not either.
 
     Args:
         newest: the finding of the rule in the newest generation.
-        of_rule: all findings of the rule in the group.
+        of_rule: all findings of the rule in the group; positions of old ones may be left out.
         history: see ``_histories``.
     """
     evidence = newest["evidence"] or {}
@@ -133,7 +134,9 @@ def _since(newest: Row, of_rule: Iterable[Row], history: list[tuple[int, int]]) 
         return Since(_ms_of(evidence[SEEN_AT]), is_exact=False)
     if newest["rule_id"] in _BY_LATER_FACTS:
         return Since(_ms_of(evidence["since"]), is_exact=True) if "since" in evidence else None
-    since = holds_since({position for one in of_rule for position in one["positions"]}, history)
+    cut = [min(one["positions"]) for one in of_rule if one["finding_count"] > len(one["positions"])]
+    known = [one for one in history if one[0] >= max(cut, default=0)]  # before, it may hold too
+    since = holds_since({position for one in of_rule for position in one["positions"]}, known)
     return since or Since(newest["observed_at_ms"], is_exact=False)
 
 

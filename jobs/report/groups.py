@@ -136,7 +136,7 @@ def _group_view(
     changes: Sequence[Row],
     findings: tuple[FindingView, ...],
 ) -> GroupView:
-    generations = with_changes(_newest_generations(tallies), changes)
+    generations = with_changes(newest_generations(tallies), changes)
     smallest, largest = row["partitions_per_member_min"], row["partitions_per_member_max"]
     return GroupView(
         line=line,
@@ -166,7 +166,7 @@ def _member_names(holdings: Sequence[Row], flows: Sequence[Row], lags: Sequence[
     return name_members(ids - {None}, [*holdings, *members])
 
 
-def _newest_generations(tallies: Sequence[Row]) -> list[Row]:
+def newest_generations(tallies: Sequence[Row]) -> list[Row]:
     """Return the newest generations in the order of their position.
 
     Each tally has its own newest generations. If one tally had to leave some out, older generations of the others would appear without

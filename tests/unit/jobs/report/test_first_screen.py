@@ -12,6 +12,7 @@ from jobs.pages.needs import BETTER_ASSIGNOR, LEAST_GAIN, Need, need_of
 from jobs.report.first_screen import MOST_LINES, build_first_screen
 from jobs.report.need_lines import FirstScreen, Since, holds_since
 from jobs.report.page import build_page, render
+from jobs.report.queries import MOST_GENERATIONS
 from jobs.report.ranking import Ranking, group_key
 from jobs.report.rows import ReportRows
 from tests.builders.report_rows import AS_OF, finding_row, generation_row, group_row, needing_row, of_groups, tally_row
@@ -116,6 +117,31 @@ def test_since_of_a_group_without_history_is_that_of_its_finding_at_least() -> N
     rows = ReportRows(ranked=Ranking([needing_row("orders")]), findings=[finding_row(is_current=True, rule_id="idle_members")])
     (line,) = screen_of(rows).needs
     assert line.since == "at least since 2026-09-21 14:15"
+
+
+@pytest.mark.parametrize(
+    ("apart", "kept", "first_found", "since"),
+    [
+        (150, 100, 1, "at least since 15:04"),
+        (150, 100, 51, "since 15:04"),
+        (150, 100, 147, "since 16:40"),
+        (1, 5, 100, "at least since 16:39"),
+    ],
+)
+def test_since_is_exact_only_as_far_back_as_generations_and_findings_are_collected(
+    apart: int, kept: int, first_found: int, since: str
+) -> None:
+    """Of 150 generations, a minute apart, one has a tally of its own. Of the others, and of the findings, only the newest are collected."""
+    rows = [generation_row(number, number - 1, observed_at_ms=1_790_000_000_000 + 60_000 * number) for number in range(150, 0, -1)]
+    others = [row for row in rows if row["generation"] != apart]
+    tallies = [
+        tally_row("range", "observed", generations=[rows[150 - apart]], generation_count=1, conformance="differs"),
+        tally_row("range", "observed", generations=others[:kept], generation_count=149),
+    ]
+    positions = [row["position"] for row in rows if row["generation"] >= first_found]
+    found = finding_row(is_current=True, rule_id="idle_members", positions=positions[:MOST_GENERATIONS], finding_count=len(positions))
+    (line,) = screen_of(ReportRows(**of_groups(needing_row("orders")), tallies=tallies, findings=[found])).needs
+    assert line.since.replace("2026-09-21 ", "") == since
 
 
 @pytest.mark.parametrize(
