@@ -60,9 +60,10 @@ def set_clock(path: Path, as_of: datetime) -> None:
     Raises:
         EvenkeelError: the file cannot be written.
     """
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    clock = "".join(clock_lines(as_of)).splitlines(keepends=True)
-    write_output([*clock, *lines[len(clock) :]], path)
+    clock = "".join(clock_lines(as_of))
+    with path.open(encoding="utf-8", newline="") as file:  # a name may have a carriage return
+        figures = file.read().split("\n", clock.count("\n"))[-1]
+    write_output([clock, figures], path)
 
 
 def _table(warehouse: Warehouse, path: Path) -> Iterator[str]:

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import example, given
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 from prometheus_client import parser
 
 from jobs.pages.row_text import to_csv, to_json
+from jobs.report.exports import set_clock
 from jobs.report.prometheus import to_prometheus
 from jobs.report.ranking import Ranking
 from jobs.report.rows import ReportRows
+from jobs.runtime.output_files import PROMETHEUS_FILE, write_output
 from schemas.vocabulary import Rule
 from tests.builders.report_rows import AS_OF, finding_row, group_row, sample, tally_row
 
@@ -129,6 +132,16 @@ def test_any_name_is_read_back_and_forges_nothing(name):
     assert [one.labels for one in found["evenkeel_members"].samples] == [{"cluster_id": name}]
     assert [one.labels["strategy"] for one in found["evenkeel_generations"].samples] == [name or "x"]
     assert "evenkeel_forged" not in found
+
+
+def test_clock_is_set_and_every_other_byte_stays(tmp_path):
+    """Names may have characters that end a line for others."""
+    name = "a\rb\r\nc\x85d\u2028e"
+    rows = replace(sample(), ranked=Ranking([group_row(name)]))
+    path, later = tmp_path / PROMETHEUS_FILE, AS_OF + timedelta(hours=1)
+    write_output(to_prometheus(rows, AS_OF), path)
+    set_clock(path, later)
+    assert path.read_bytes() == "".join(to_prometheus(rows, later)).encode()
 
 
 def test_csv_is_read_back_and_runs_no_formula():
