@@ -91,6 +91,7 @@ def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
             F.min(_milliseconds()).alias("first_at_ms"),
             F.max(_milliseconds()).alias("last_at_ms"),
             F.max("position").alias("newest_position"),
+            F.max_by(_milliseconds(), "position").alias("newest_at_ms"),
             F.count_if(is_predictable()).alias("predictable_count"),
             F.max(F.when(is_predictable(), _milliseconds())).alias("predictable_at_ms"),
             F.max_by("member_count", "position").alias("member_count"),

@@ -114,11 +114,12 @@ def merge_parts(parts: Iterable[Row], newest_ms: Mapping[str, int]) -> Iterator[
 
     Args:
         parts: of each group one after the other, in any order: per strategy of its observed audits generation_count, ``SUMS``, each with
-            <name>_known, first_at_ms, last_at_ms, newest_position, member_count (there), predictable_count and predictable_at_ms (null
-            without such a generation), settled_position and ``AT_LAST_SETTLED`` (null without a settled generation with members); per
-            rule_id and severity of its findings, in other parts, finding_count, newest_position and cycle_s. rule_id is null in the first
-            kind only. Of a group that only commits one part, with commit_count, first_at_ms, last_at_ms and newest_position. Of a group
-            that was deleted one more, with deleted_position and deleted_at_ms.
+            <name>_known, first_at_ms, last_at_ms, newest_position, newest_at_ms and member_count (both there; last_at_ms is later if a
+            clock stepped back), predictable_count and predictable_at_ms (null without such a generation), settled_position and
+            ``AT_LAST_SETTLED`` (null without a settled generation with members); per rule_id and severity of its findings, in other parts,
+            finding_count, newest_position and cycle_s. rule_id is null in the first kind only. Of a group that only commits one part, with
+            commit_count, first_at_ms, last_at_ms and newest_position. Of a group that was deleted one more, with deleted_position and
+            deleted_at_ms.
     """
     for key, members in groupby(parts, group_key):
         audited: list[Row] = []
@@ -166,7 +167,7 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row], now_ms: 
     settled = max((part for part in audited if part["settled_position"] is not None), key=itemgetter("settled_position"), default=None)
     row: dict[str, Any] = dict(zip(("cluster_id", "group_id"), key, strict=True))
     deleted_at_ms = next((part["deleted_at_ms"] for part in deleted if part["deleted_position"] > newest["newest_position"]), None)
-    at = Newest(newest["newest_position"], now_ms - max(part["last_at_ms"] for part in audited), deleted_at_ms is not None)
+    at = Newest(newest["newest_position"], now_ms - newest["newest_at_ms"], deleted_at_ms is not None)
     member_count = 0 if at.is_deleted else newest["member_count"]
     holding = [part for part in found if _holds(part, at)]
     current = [(part["severity"], part["rule_id"]) for part in holding]

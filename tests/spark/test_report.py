@@ -98,6 +98,7 @@ def test_group_row_sums_its_history_and_shows_its_last_settled_generation(spark:
         {"position": 14, "generation": 4, "movement_count": 0, "member_count": 0, "is_settled": True},
         {"position": 14, "generation": 4, "movement_count": 70, "member_count": 0, "basis": "counterfactual", "strategy": "sticky"},
         {"group_id": "idle", "member_count": 0},
+        {"group_id": "idle", "member_count": 0, "position": 9, "observed_at": AT + timedelta(milliseconds=3)},
     )
     findings = frame(
         spark,
@@ -143,6 +144,7 @@ def test_group_row_sums_its_history_and_shows_its_last_settled_generation(spark:
     idle = by_group["idle"]
     assert (idle["critical_count"], idle["movement_count"], idle["settled_position"], idle["imbalance_ratio"]) == (0, None, None, None)
     assert idle["current_critical_count"] == 0
+    assert (idle["calm_ms"], idle["last_at_ms"]) == (5, AT_MS + 3), "a clock stepped back before the newest generation"
     (details,) = add_settled([by_group["orders"]], collected(tally_groups(audits.where(is_orders()), limit=1)))
     assert (details["settled_generation"], details["settled_at_ms"], details["partitions_per_member_mean"]) == (2, AT_MS, 2.0)
 

@@ -232,6 +232,7 @@ def audited(strategy: str = "range", group_id: str = "orders", **changes: Any) -
     part = {"cluster_id": "prod", "group_id": group_id, "strategy": strategy, "rule_id": None, "severity": None, "finding_count": None}
     part |= {"generation_count": 2, "movement_count": 3, "movement_count_known": 1, "avoidable_movement_count": None}
     part |= {"avoidable_movement_count_known": 0, "first_at_ms": 10, "last_at_ms": 20, "newest_position": 5, "member_count": 2}
+    part |= {"newest_at_ms": 20}
     part |= {"settled_position": 4, "imbalance_ratio": 1.5, "partitions_per_member_min": 1, "partitions_per_member_max": 3}
     part |= {"predictable_count": 1, "predictable_at_ms": 12, "better_gain": None}
     return part | changes
@@ -328,6 +329,13 @@ def test_a_storm_is_past_when_nothing_happens_any_more(calm_ms: int, need: str |
     assert (row["need_rule"], row["current_warning_count"], row["calm_ms"]) == (need, need is not None, calm_ms)
     (shown,) = choose_findings(parts[1:], newest_of([row]), set(), 1).values()
     assert shown["is_current"] is (need is not None)
+
+
+def test_calm_is_counted_from_the_newest_generation_though_a_clock_stepped_back() -> None:
+    before = audited("sticky", newest_position=3, newest_at_ms=30, last_at_ms=30, settled_position=3)
+    for parts in ([before, audited()], [audited(), before]):
+        (row,) = merge_parts(parts, NOW)
+        assert (row["calm_ms"], row["last_at_ms"]) == (20, 30)
 
 
 def test_group_row_takes_the_last_settled_generation_of_all_tallies() -> None:
