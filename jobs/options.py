@@ -119,7 +119,7 @@ class AssignOptions(StageOptions):
     since: datetime | None = option(
         type=moment,
         metavar="T",
-        help="with --recompute: only groups with a snapshot at T or later; with --expand: only generations at T or later",
+        help="with --recompute: only groups with a snapshot at T or later or with new records; with --expand: only generations from T on",
     )
     output: str | None = option(metavar="FILE", help="with --expand: write the rows to this new Parquet file")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial, reduce
 
@@ -93,8 +94,10 @@ def snapshots_near_new_metadata(context: RunContext, snapshots: DataFrame, consu
     return reduce(DataFrame.unionByName, [part.select(*GROUP_KEY, "position") for part in parts])
 
 
-def fresh_snapshots(context: RunContext, snapshots: DataFrame, new: DataFrame | None, consumed_looks: int | None) -> DataFrame:
+def unread_snapshots(context: RunContext, snapshots: DataFrame, new: DataFrame | None, consumed_looks: int | None) -> list[DataFrame]:
     """Return (cluster_id, group_id, position) of the snapshots to replay: newly landed ones, and those that new topic metadata affects.
+
+    The rows come in up to two parts; without new records there is none.
 
     Args:
         new: the newly landed snapshots; None without any.
@@ -105,7 +108,19 @@ def fresh_snapshots(context: RunContext, snapshots: DataFrame, new: DataFrame | 
         parts.append(new.select(*GROUP_KEY, "position"))
     if consumed_looks is not None:
         parts.append(snapshots_near_new_metadata(context, snapshots, consumed_looks))
-    return reduce(DataFrame.unionByName, parts)
+    return parts
+
+
+def touched_snapshots(snapshots: DataFrame, since: datetime, unread: Sequence[DataFrame]) -> DataFrame:
+    """Return all snapshots of the groups that have one at a time or later, or an unread one.
+
+    Args:
+        unread: see ``unread_snapshots``. The run counts them as used, so their groups are computed too, whatever their times.
+    """
+    groups = reduce(
+        DataFrame.unionByName, [part.select(*GROUP_KEY) for part in (snapshots.where(F.col("observed_at") >= F.lit(since)), *unread)]
+    )
+    return snapshots.join(groups.distinct(), list(GROUP_KEY), "left_semi")
 
 
 def first_fresh(fresh: DataFrame) -> DataFrame:
@@ -271,7 +286,7 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
 
     Args:
         recompute: replay all groups from their first snapshot, even if they have solutions.
-        since: with ``recompute``, only groups with a snapshot at this time or later.
+        since: with ``recompute``, only groups with a snapshot at this time or later, and groups with newly landed rows.
     """
     warehouse, name = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name
     if recompute:
@@ -294,21 +309,28 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
         _take_back(context, foreign)
     if not is_first and (recompute or consumed is not None or consumed_looks is not None):
         new = None if consumed is None else of_consumers(warehouse.read_new(name, consumed))
-        fresh = snapshots if recompute else fresh_snapshots(context, snapshots, new, consumed_looks)
-        _go_on(context, snapshots, fresh, recompute, since)
+        if recompute and since is None:
+            fresh = snapshots
+        else:
+            unread = unread_snapshots(context, snapshots, new, consumed_looks)
+            fresh = touched_snapshots(snapshots, since, unread) if since is not None else reduce(DataFrame.unionByName, unread)
+        _go_on(context, snapshots, fresh, recompute)
     return StageResult(context.state.using(dict.fromkeys((name, TOPIC_SNAPSHOTS.name, GROUP_RECORDS.name), context.run_sequence)))
 
 
-def _go_on(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recompute: bool, since: datetime | None) -> None:
-    """Compute the solutions of groups with fresh snapshots after the states from which they continue, and write them."""
+def _go_on(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recompute: bool) -> None:
+    """Compute the solutions of groups with fresh snapshots after the states from which they continue, and write them.
+
+    Args:
+        recompute: begin with the first snapshot of each group, whatever its states.
+    """
     warehouse = context.warehouse
     begins = warehouse.materialize_keys("fresh_groups", first_fresh(fresh))
     if not begins.count:
         return
     groups = pending_groups(begins, warehouse.read(GROUP_STATES.name), warehouse.read(SOLUTIONS.name))
     if recompute:
-        touched = snapshots if since is None else snapshots.where(F.col("observed_at") >= F.lit(since))
-        groups = from_the_beginning(groups.join(touched.select(*GROUP_KEY).distinct(), list(GROUP_KEY), "left_semi"))
+        groups = from_the_beginning(groups)
     continued = warehouse.materialize_keys("groups", groups)
     if not continued.count:
         return

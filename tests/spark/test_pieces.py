@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.builders.captures import LOOKS, RECORDED, piece
+from tests.builders.raw_logs import generation, written
 from tests.builders.tables import OF_LANDING, assert_equal_warehouses, rows, versions
 
 
@@ -116,3 +117,19 @@ def test_stages_one_by_one_give_what_the_run_gives(evenkeel, recorded_warehouse:
     assert evenkeel("assign", "--recompute", "--warehouse", warehouse) == 0
     assert evenkeel("audit", "--warehouse", warehouse) == 0
     assert_equal_warehouses(warehouse, recorded_warehouse)
+
+
+def test_recomputing_groups_since_a_time_assigns_all_that_has_landed(make_tables, tmp_path: Path) -> None:
+    """What has landed is used afterwards, also that of groups whose generations are all older."""
+    old, new = 1_600_000_000, 1_700_000_000
+    first = written(tmp_path / "1.parquet", generation(3, 0, "g", 1, at=new, a=[0, 1]), generation(4, 0, "old", 1, at=old, a=[0, 1]))
+    second = written(
+        tmp_path / "2.parquet", generation(4, 1, "old", 2, at=old + 9, a=[0], b=[1]), generation(5, 0, "late", 1, at=old, a=[0, 1])
+    )
+    warehouse = tmp_path / "warehouse"
+    for words in (("land", "--input", first), ("assign",), ("land", "--input", second), ("assign", "--recompute", "--since", "2023-01-01")):
+        assert make_tables(*words, "--warehouse", warehouse) == 0
+    solved = [(row["group_id"], row["generation"]) for row in rows(warehouse, "solutions") if row["basis"] == "observed"]
+    assert sorted(solved) == [("g", 1), ("late", 1), ("old", 1), ("old", 2)]
+    again = {row["group_id"] for row in rows(warehouse, "solutions") if row["run_sequence"] == 4}
+    assert again == {"g", "late", "old"}
