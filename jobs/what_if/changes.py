@@ -38,9 +38,9 @@ class Changes:
 
 
 def strategies_for(changes: Changes, group: StoredGeneration) -> Iterator[str]:
-    """Yield the assignors to compare: those that are named, else the group's own and all that fit the protocol."""
+    """Yield the assignors to compare, each once: those that are named, else the group's own and all that fit the protocol."""
     if changes.strategies is not None:
-        yield from changes.strategies
+        yield from dict.fromkeys(changes.strategies)
         return
     server_side = (DEFAULT_SERVER_STRATEGY, *SERVER_STRATEGIES_BY_NAME.values())
     listed = [*STRATEGIES, DEFAULT_SERVER_STRATEGY] if changes.protocol is None else list(STRATEGIES)

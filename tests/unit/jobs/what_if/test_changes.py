@@ -72,3 +72,4 @@ def test_strategies_are_those_that_fit(tmp_path: Path):
     assert list(strategies_for(Changes(protocol="consumer"), plain)) == ["uniform", "server-range"]
     assert list(strategies_for(Changes(protocol="classic"), own)) == client_side
     assert list(strategies_for(Changes(strategies=("sticky",)), own)) == ["sticky"]
+    assert list(strategies_for(Changes(strategies=("sticky", "range", "sticky")), own)) == ["sticky", "range"]
