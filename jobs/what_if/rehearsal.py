@@ -90,7 +90,7 @@ class Curve:
     Attributes:
         counts: one or more, ascending.
         divides_well: the smallest count above today's, up to twice today's, with which every member can have as much as any other; None
-            where there is none.
+            where there is none, and where the changes do not fit the group.
     """
 
     counts: tuple[Count, ...]
@@ -148,7 +148,10 @@ def _divides_well(subject: Subject, changes: Changes) -> int | None:
     for members in range(today // threads + 1, 2 * today // threads + 1):
         added = members * threads - today
         scenario = Scenario(added=added, partition_counts=changes.partitions, topics=changes.subscribe, strategy="range")
-        problem = apply_changes(subject.stored.generation, scenario).problem
+        try:
+            problem = apply_changes(subject.stored.generation, scenario).problem
+        except ValueError:  # the change does not fit the group, which each strategy says
+            return None
         least = least_spread(problem)
         # Where no topic exists the spread is 0 too.
         if subject.now.most and least is not None and least.is_exact and not least.count:

@@ -47,14 +47,20 @@ def curve_lines(subject: Subject, curve: Curve) -> Iterator[str]:
     yield from table_lines(rows)
     yield "A cell has the partitions of a member, and how many partitions move."
     yield ""
-    unit = f" of {subject.threads} consumers each" if subject.threads > 1 else ""
-    if curve.divides_well is None:
-        twice = 2 * subject.now.member_count // subject.threads
-        yield f"divides well: no count above today's and up to {twice} gives all members the same number of partitions."
-    else:
-        yield f"divides well: {curve.divides_well} members{unit}, the fewest above today's with the same number of partitions for each."
+    yield _divides_well(subject, curve.divides_well)
     for note in notes_on(subject, curve.counts[0].rehearsal):
         yield on_one_line(f"note: {note}")
+
+
+def _divides_well(subject: Subject, members: int | None) -> str:
+    """Return which member count divides well in one sentence."""
+    today, threads = subject.now.member_count, subject.threads
+    if 2 * today < threads:
+        return f"divides well: one member of {threads} consumers is more than twice today's consumers, of which there are {today}."
+    if members is None:
+        return f"divides well: no count above today's and up to {2 * today // threads} gives all members the same number of partitions."
+    unit = f" of {threads} consumers each" if threads > 1 else ""
+    return f"divides well: {members} members{unit}, the fewest above today's with the same number of partitions for each."
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:

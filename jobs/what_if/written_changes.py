@@ -90,6 +90,8 @@ def _read_file(path: Path, strategies: tuple[str, ...] | None) -> dict[str, Chan
     scenarios: dict[str, Changes] = {}
     mistakes: list[str] = []
     for name, values in content.items():
+        if str(name) in scenarios:
+            mistakes.append(f"{where}: scenario {str(name)!r}: found the name twice, once as another type, expected each name once")
         try:
             changes = WrittenChanges.model_validate({} if values is None else values).changes()
         except ValidationError as error:

@@ -236,6 +236,11 @@ def test_counts_that_divide_well_are_in_members_of_several_threads(ask: Any, thr
     assert document["curve"]["divides_well"] == expected
 
 
+def test_members_of_more_threads_than_twice_the_consumers_are_not_compared(ask: Any):
+    _, out, _ = ask("pair", "--members", "1..1", "--threads-per-member", "6")
+    assert "divides well: one member of 6 consumers is more than twice today's consumers, of which there are 2." in out
+
+
 def test_scenarios_of_a_file_are_side_by_side(ask: Any, tmp_path: Path):
     path = tmp_path / "s.yaml"
     path.write_text("more: {add_members: [x, y]}\nfewer:\n  remove_members: 1\n  strategies: [sticky]\n")
@@ -253,6 +258,7 @@ def test_scenarios_of_a_file_are_side_by_side(ask: Any, tmp_path: Path):
         ("- more", "expected names of scenarios, each with its changes, found list"),
         ("", "expected names of scenarios, each with its changes, found nothing"),
         ("more: &a {}\nless: *a", "line 2: found the alias *a, expected the value itself"),
+        ("1: {add_members: 1}\n'1': {add_members: 4}", "scenario '1': found the name twice, once as another type"),
         ("more: {add_members: -1}", "added members: found -1, expected 0 or more, or names"),
     ],
 )
@@ -277,6 +283,8 @@ def test_mistakes_of_a_file_are_one_line(ask: Any, tmp_path: Path, text: str, me
         ("pair --remove-members 3", "removed members: found 3, expected at most the 2 of the group"),
         ("pair --remove-members zz*", "removed members: found none that matches 'zz*'"),
         ("pair --partitions orders=3", "partitions of topic 'orders': found 3, expected at least the 6"),
+        ("pair --members 2..3 --partitions orders=3", "partitions of topic 'orders': found 3, expected at least the 6"),
+        ("pair --members 2..3 --partitions nosuch=5", "partitions of topic 'nosuch': found no member that subscribes to it"),
         ("pair --strategies rang", "no assignor is called 'rang'"),
         ("pair --strategies range --protocol consumer", "strategy of the consumer protocol: found 'range'"),
         ("pair --members 2..3 --add-members 1", "--members excludes --add-members"),
@@ -296,6 +304,12 @@ def test_groups_that_cannot_be_played_are_lines_among_others(ask: Any):
     assert out.endswith(
         "\nnot played: group 'app': Kafka Streams deals out tasks, found strategy 'stream', expected an assignor of partitions\n"
     )
+
+
+def test_groups_whose_topics_cannot_grow_so_are_lines_among_others(ask: Any):
+    code, out, _ = ask("--all", "--members", "2..3", "--partitions", "orders=12", "--strategies", "sticky")
+    assert (code, out.count("divides well: "), out.count("\nnot played: ")) == (0, 6, 5)
+    assert "\nnot played: group 'wide', sticky: partitions of topic 'orders': found no member that subscribes to it" in out
 
 
 def test_names_of_scenarios_are_escaped(ask: Any, tmp_path: Path):
