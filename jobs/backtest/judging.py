@@ -83,7 +83,7 @@ def predictions(
     earlier: RecordedGeneration | None = None
     before: RecordedGeneration | None = None
     for one in generations:
-        if not one.is_next or before is None or before.key != one.key:
+        if before is None or not one.follows(before):
             earlier = before = None
         if counts(one):
             yield one, _predicted(earlier, before, one)

@@ -39,8 +39,10 @@ class RecordedGeneration:
 
     Attributes:
         position: orders the generations of the group.
-        is_next: whether the generation directly before it is recorded too. Not so for the first of an incarnation, where generations are
+        is_next: whether nothing was missing before it when it was audited. Not so for the first of an incarnation, where generations are
             missing in between, and in a source that shows a group at moments only.
+        previous_generation: the number of the one that it was audited after, which ``maintain`` may have dropped since. None for the
+            first of an incarnation.
         triggers: None where the generation before is not known.
         leader_client: client library of the leader; None where it is not known.
         kafka_version: release whose behaviour the audit recomputed it with; None without a recomputed assignment.
@@ -51,9 +53,14 @@ class RecordedGeneration:
     observed_at: datetime
     generation: Generation
     is_next: bool
+    previous_generation: int | None
     triggers: tuple[Trigger, ...] | None
     leader_client: str | None
     kafka_version: str | None
+
+    def follows(self, before: RecordedGeneration) -> bool:
+        """Return whether another stored generation is the one directly before it."""
+        return self.is_next and self.key == before.key and self.previous_generation == before.generation.generation
 
 
 def read_generations(tables: PublishedTables, groups: Collection[GroupKey], since: datetime | None = None) -> Iterator[RecordedGeneration]:
@@ -135,6 +142,7 @@ def _recorded(audit: StoredRow, snapshot: StoredRow, topics: Iterable[StoredRow]
         observed_at=audit["observed_at"],
         generation=stored_generation(snapshot, topics),
         is_next=audit["previous_generation"] is not None and not (audit["generation_gap"] or 0) > 0 and not shows_moments,
+        previous_generation=audit["previous_generation"],
         triggers=None if audit["triggers"] is None else tuple(map(Trigger, audit["triggers"])),
         leader_client=snapshot["leader_client"],
         kafka_version=audit["kafka_version"],

@@ -23,15 +23,22 @@ JOINED = (Trigger.MEMBER_JOINED,)
 
 
 def recorded(
-    group: str, number: int, *, is_next: bool = True, triggers: tuple[Trigger, ...] | None = JOINED, release: str | None = None
+    group: str,
+    number: int,
+    *,
+    is_next: bool = True,
+    after: int | None = None,
+    triggers: tuple[Trigger, ...] | None = JOINED,
+    release: str | None = None,
 ) -> RecordedGeneration:
-    """Return a generation without members, whose number is its time."""
+    """Return a generation without members, whose number is its time; it came after the number before it, unless something else is said."""
     return RecordedGeneration(
         key=GroupKey("c", group),
         position=number,
         observed_at=at(number),
         generation=Generation(number, "range", GroupProblem({}, ()), {}),
         is_next=is_next,
+        previous_generation=number - 1 if after is None else after,
         triggers=triggers,
         leader_client=f"client of {number}",
         kafka_version=release,
@@ -65,6 +72,14 @@ def test_history_of_predictions_ends_with_a_gap_and_with_the_group(asked: list[t
     assert [call[:3] for call in asked] == [(None, 1, 2), (None, 4, 5), (None, 6, 7)]
     unknown = {number for number, result in results.items() if result == LeftOut(number, Omission.UNKNOWN_BEFORE)}
     assert unknown == {1, 4, 6}
+
+
+def test_generation_is_not_predicted_from_one_before_those_that_were_dropped(asked: list[tuple[Any, ...]]):
+    """Retention keeps the first generation of a group, and drops those of old months after it."""
+    steps = [recorded("g", 1), recorded("g", 51), recorded("g", 51, after=51), recorded("g", 52)]
+    results = [result for _, result in predictions(steps)]
+    assert [call[:3] for call in asked] == [(None, 51, 51), (51, 51, 52)]
+    assert results[:2] == [LeftOut(1, Omission.UNKNOWN_BEFORE), LeftOut(51, Omission.UNKNOWN_BEFORE)]
 
 
 def test_generation_that_created_its_group_had_no_members_before():

@@ -75,7 +75,7 @@ def test_span_comes_with_the_two_generations_before_it(warehouse: Path, seconds:
 def test_generation_has_what_snapshot_and_audit_say(tmp_path: Path):
     write_warehouse(tmp_path, generation("g", 3, TWO, {"t": 2, "gone": 0}, strategy="sticky", leader_client="sarama", audited=KNOWN))
     (found,) = read(tmp_path, G)
-    assert (found.key, found.observed_at, found.is_next) == (G, at(3), True)
+    assert (found.key, found.observed_at, found.is_next, found.previous_generation) == (G, at(3), True, 1)
     assert found.triggers == (Trigger.MEMBER_JOINED, Trigger.PARTITIONS_ADDED)
     assert (found.leader_client, found.kafka_version) == ("sarama", "3.7.0")
     assert (found.generation.strategy, list(found.generation.problem.topics)) == ("sticky", ["t"])

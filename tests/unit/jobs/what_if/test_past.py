@@ -21,9 +21,9 @@ CREATED = {"previous_generation": None, "generation_gap": None, "triggers": ["gr
 EVIL = "evil\x1b[31m\u202e"
 
 
-def follows(*triggers: str, **other: Any) -> Row:
-    """Return the columns of an audit whose predecessor is known."""
-    return {"previous_generation": 1, "generation_gap": 0, "triggers": list(triggers), **other}
+def follows(before: int, *triggers: str, **other: Any) -> Row:
+    """Return the columns of an audit whose predecessor is known, with the number of that one."""
+    return {"previous_generation": before, "generation_gap": 0, "triggers": list(triggers), **other}
 
 
 def cost(revocations: int, movements: int, actual: int | None = None) -> Row:
@@ -44,27 +44,34 @@ def members(**held: str) -> list[Row]:
 def costly(group: str, position: int, observed: Row, **under: Row) -> dict[str, list[Row]]:
     """Return a generation with its costs under assignors."""
     assignors = {name.replace("_", "-"): columns for name, columns in under.items()}
-    return generation(group, position, members(a="01", b="23"), FOUR, audited={**follows("none_visible"), **observed}, under=assignors)
+    return generation(group, position, members(a="01", b="23"), FOUR, audited={**follows(1, "none_visible"), **observed}, under=assignors)
 
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a warehouse with groups whose costs are known, and groups whose generations are predicted well or badly."""
-    joined, left = follows("member_joined"), follows("member_left")
     parts = [
         costly("pay", 10, cost(1_200, 700, 1_200), cooperative_sticky=cost(40, 30), range=cost(1_200, 700)),
         costly("pay", 20, cost(4, 3), cooperative_sticky=cost(1, 2), range=cost(4, 3)),
         costly("ship", 15, cost(6, 5, 6), cooperative_sticky=cost(2, 1)),
         generation(EVIL, 5, members(a="01", b="23"), FOUR, audited=CREATED),
-        generation(EVIL, 6, members(a="0123"), FOUR, audited=left, under={"s\x1b": cost(1, 1)}, leader_client="j\x1b"),
-        generation(EVIL, 7, members(**{"a": "01", "b\u202e": "23"}), FOUR, strategy="sticky", audited=joined, leader_client="j\x1b"),
+        generation(EVIL, 6, members(a="0123"), FOUR, audited=follows(5, "member_left"), under={"s\x1b": cost(1, 1)}, leader_client="j\x1b"),
+        generation(
+            EVIL,
+            7,
+            members(**{"a": "01", "b\u202e": "23"}),
+            FOUR,
+            strategy="sticky",
+            audited=follows(6, "member_joined"),
+            leader_client="j\x1b",
+        ),
         generation("good", 1, [], {}, audited=CREATED),
-        generation("good", 2, members(a="0123"), FOUR, audited=joined, leader_client="java"),
-        generation("good", 3, members(a="01", b="23"), FOUR, audited=joined, leader_client="java"),
-        generation("good", 4, members(a="01", b="23"), FOUR, audited=follows("none_visible"), leader_client="java"),
+        generation("good", 2, members(a="0123"), FOUR, audited=follows(1, "member_joined"), leader_client="java"),
+        generation("good", 3, members(a="01", b="23"), FOUR, audited=follows(2, "member_joined"), leader_client="java"),
+        generation("good", 4, members(a="01", b="23"), FOUR, audited=follows(3, "none_visible"), leader_client="java"),
         generation("bad", 1, members(a="0123"), FOUR, audited={**CREATED, "triggers": None}),
-        generation("bad", 2, members(a="23", b="01"), FOUR, audited=joined, leader_client="sarama"),
-        generation("bad", 3, members(a="012", b="3", c=""), FOUR, audited=joined, leader_client="sarama"),
+        generation("bad", 2, members(a="23", b="01"), FOUR, audited=follows(1, "member_joined"), leader_client="sarama"),
+        generation("bad", 3, members(a="012", b="3", c=""), FOUR, audited=follows(2, "member_joined"), leader_client="sarama"),
     ]
     return write_warehouse(tmp_path_factory.mktemp("past") / "w", *parts)
 
