@@ -34,6 +34,7 @@ class GenerationCosts:
     """One generation of a group.
 
     Attributes:
+        previous_generation: the number of the one that it was audited after; None for the first of an incarnation.
         strategy: the recorded one; empty without members, or if it is not known.
         missing_count: generations directly before it that are not recorded.
         is_settled: nothing is withheld.
@@ -42,6 +43,8 @@ class GenerationCosts:
     """
 
     position: int
+    generation: int
+    previous_generation: int | None
     strategy: str
     member_count: int
     missing_count: int
@@ -56,6 +59,8 @@ _COLUMNS = (
     "cluster_id",
     "group_id",
     "position",
+    "generation",
+    "previous_generation",
     "basis",
     "strategy",
     "member_count",
@@ -91,6 +96,8 @@ def _costs(rows: Collection[StoredRow]) -> GenerationCosts:
     observed = next(row for row in rows if row["basis"] == Basis.OBSERVED)
     return GenerationCosts(
         position=observed["position"],
+        generation=observed["generation"],
+        previous_generation=observed["previous_generation"],
         strategy=observed["strategy"],
         member_count=observed["member_count"],
         missing_count=max(observed["generation_gap"] or 0, 0),

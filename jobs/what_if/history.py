@@ -76,7 +76,7 @@ class History:
         left_out: those that cannot be, whichever the assignor.
         by_strategy: only assignors with a counterfactual.
         by_protocol_count: generations in ``observed`` whose claims do not show what was revoked: the strategy's protocol says it instead.
-        missing_count: generations in between that are not recorded. No sum has their cost.
+        missing_count: generations in between that are not recorded, before empty ones too. No sum has their cost.
     """
 
     observed: Sums = Sums()
@@ -123,14 +123,16 @@ def look_back(generations: Sequence[GenerationCosts]) -> History:
     for rebalance in rebalances:
         if rebalance[0].member_count:
             history += _history_of(rebalance, strategies, is_newest=rebalance is rebalances[-1])
+        else:
+            history += History(missing_count=_missing_count(rebalance))
     return history
 
 
 def _rebalances(generations: Iterable[GenerationCosts]) -> Iterator[list[GenerationCosts]]:
-    """Yield each cause with its follow-ups."""
+    """Yield each cause with its follow-ups. A follow-up whose predecessor is not there begins a rebalance of its own."""
     rebalance: list[GenerationCosts] = []
     for one in generations:
-        if rebalance and not one.is_follow_up:
+        if rebalance and not (one.is_follow_up and one.previous_generation == rebalance[-1].generation):
             yield rebalance
             rebalance = []
         rebalance.append(one)
@@ -139,7 +141,7 @@ def _rebalances(generations: Iterable[GenerationCosts]) -> Iterator[list[Generat
 
 
 def _history_of(rebalance: Sequence[GenerationCosts], strategies: Iterable[str], *, is_newest: bool) -> History:
-    missing_count = sum(one.missing_count for one in rebalance)
+    missing_count = _missing_count(rebalance)
     omission = _omission(rebalance, is_newest=is_newest)
     observed = [one.observed for one in rebalance if one.observed is not None]
     if omission is not None or len(observed) < len(rebalance):
@@ -149,6 +151,10 @@ def _history_of(rebalance: Sequence[GenerationCosts], strategies: Iterable[str],
     by_protocol_count = sum(1 for cost in observed if cost.actual_revocation_count is None)
     by_strategy = {strategy: _hindsight(rebalance, sums, strategy) for strategy in sorted(strategies, key=_usual_order)}
     return History(sums, {}, by_strategy, by_protocol_count, missing_count)
+
+
+def _missing_count(rebalance: Iterable[GenerationCosts]) -> int:
+    return sum(one.missing_count for one in rebalance)
 
 
 def _omission(rebalance: Sequence[GenerationCosts], *, is_newest: bool) -> Omission | None:

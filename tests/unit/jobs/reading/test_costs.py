@@ -25,7 +25,7 @@ def cost(movements: int | None, eager: int | None, cooperative: int | None, actu
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a warehouse with two generations of a group, and others that nobody asks for."""
     first = {**cost(None, None, None), "generation_gap": None}
-    second = {**cost(3, 5, 2, 4), "generation_gap": 2, "is_follow_up": True}
+    second = {**cost(3, 5, 2, 4), "generation_gap": 2, "previous_generation": 27, "is_follow_up": True}
     parts = [
         generation("g", 30, ONE, {"t": 2}, is_settled=False, audited=second, under={"sticky": cost(1, 6, 1), "uniform": first}),
         generation("g", 7, [], {}, strategy="", audited={**first, "is_settled": None, "generation_gap": -1}),
@@ -39,9 +39,11 @@ def test_generations_have_their_costs_in_order(warehouse: Path):
     found = read_costs(open_published(str(warehouse)), [G])
     assert list(found) == [G]
     before, after = found[G]
-    assert before == GenerationCosts(7, "", 0, 0, is_follow_up=False, is_settled=True, observed=None, by_strategy={})
+    assert before == GenerationCosts(7, 7, None, "", 0, 0, is_follow_up=False, is_settled=True, observed=None, by_strategy={})
     under = {"sticky": Cost(1, 6, 1, None), "uniform": None}
-    assert after == GenerationCosts(30, "range", 1, 2, is_follow_up=True, is_settled=False, observed=Cost(3, 5, 2, 4), by_strategy=under)
+    assert after == GenerationCosts(
+        30, 30, 27, "range", 1, 2, is_follow_up=True, is_settled=False, observed=Cost(3, 5, 2, 4), by_strategy=under
+    )
 
 
 @pytest.mark.parametrize(("seconds", "positions"), [(7, [7, 30]), (8, [30]), (30, [30])])

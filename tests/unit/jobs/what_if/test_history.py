@@ -18,9 +18,17 @@ COST = Cost(movement_count=1, eager_revocation_count=20, cooperative_revocation_
 
 
 def generation(position: int, observed: Cost | None = COST, strategy: str = "range", **other: Any) -> GenerationCosts:
-    """Return a generation of two members that is a settled cause, unless something else is said."""
-    known = {"member_count": 2, "missing_count": 0, "is_follow_up": False, "is_settled": True, "by_strategy": {}}
-    return GenerationCosts(position, strategy, observed=observed, **{**known, **other})
+    """Return a generation of two members that is a settled cause, directly after the one before, unless something else is said."""
+    known = {
+        "generation": position,
+        "previous_generation": position - 1,
+        "member_count": 2,
+        "missing_count": 0,
+        "is_follow_up": False,
+        "is_settled": True,
+        "by_strategy": {},
+    }
+    return GenerationCosts(position=position, strategy=strategy, observed=observed, **{**known, **other})
 
 
 def cost(revocations: int, movements: int) -> Cost:
@@ -59,6 +67,12 @@ def test_hand_over_counts_with_its_cause():
     assert (look_back([follow_up]).observed, look_back([cause]).observed) == (Sums(), Sums())
     # Another rebalance that came before the follow-up has ended it all the same.
     assert look_back([cause, generation(2)]).left_out == {}
+
+
+def test_follow_up_is_not_joined_to_another_cause():
+    """Its own cause is before the span, or maintain has dropped it."""
+    history = look_back([generation(1), generation(3, is_follow_up=True), generation(4, is_follow_up=True), generation(5)])
+    assert (history.left_out, history.observed.generation_count) == ({Omission.BEGAN_BEFORE: 2}, 2)
 
 
 def test_generation_after_an_unknown_one_is_left_out_with_its_follow_ups():
@@ -104,6 +118,8 @@ def test_assignors_come_in_their_usual_order():
 
 def test_missing_generations_are_counted():
     assert look_back([generation(1, missing_count=2), generation(5, None, missing_count=3)]).missing_count == 5
+    empty = generation(5, strategy="", member_count=0, missing_count=3)
+    assert look_back([generation(1), empty, generation(6)]) == look_back([generation(1), generation(6)]) + History(missing_count=3)
 
 
 # -- any history, against a loop that knows nothing of sums
@@ -114,6 +130,8 @@ histories = st.lists(
     st.builds(
         GenerationCosts,
         position=st.just(0),
+        generation=st.sampled_from([1, 1, 1, 2]),
+        previous_generation=st.sampled_from([1, 1, 1, 2, None]),
         strategy=st.sampled_from(["range", "cooperative-sticky", "uniform", "stream"]),
         member_count=st.sampled_from([0, 1, 2]),
         missing_count=st.integers(0, 2),
@@ -130,7 +148,8 @@ def causes(generations: list[GenerationCosts]) -> list[int]:
     """Return for each generation the number of the one that it finishes, or its own."""
     found: list[int] = []
     for number, one in enumerate(generations):
-        found.append(found[-1] if one.is_follow_up and found else number)
+        is_joined = one.is_follow_up and found and generations[number - 1].generation == one.previous_generation
+        found.append(found[-1] if is_joined else number)
     return found
 
 
@@ -156,7 +175,7 @@ def test_every_generation_counts_or_is_left_out(generations: list[GenerationCost
     assert history.left_out == Counter(reason for reason in reasons.values() if reason is not None)
     assert history.observed.generation_count == len(counted)
     assert history.observed.movement_count == sum(generations[number].observed.movement_count for number in counted)
-    assert history.missing_count == sum(generations[number].missing_count for number in populated)
+    assert history.missing_count == sum(one.missing_count for one in generations)
     for strategy, hindsight in history.by_strategy.items():
         compared = [
             number
