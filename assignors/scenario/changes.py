@@ -73,12 +73,12 @@ def change_members(generation: Generation, scenario: Scenario, order: Order) -> 
     staying = _staying(generation.problem.members, scenario.removed)
     added = _added(generation.problem.members, staying, scenario.added, order)
     members = (*added, *staying) if order is Order.FIRST else (*staying, *added)
-    unknown = sorted(scenario.instance_ids.keys() - {member.member_id for member in members})
-    if unknown:
-        raise ValueError(f"instance ids: found one for {unknown[0]!r}, expected the id of a member that stays or joins")
+    for what, by_member in (("instance ids", scenario.instance_ids), ("subscriptions", scenario.subscriptions)):
+        unknown = sorted(by_member.keys() - {member.member_id for member in members})
+        if unknown:
+            raise ValueError(f"{what}: found one for {unknown[0]!r}, expected the id of a member that stays or joins")
     members = _with_racks(_with_instance_ids(members, scenario.instance_ids), scenario.racks)
-    if scenario.topics is not None:
-        members = tuple(replace(member, topics=scenario.topics) for member in members)
+    members = _with_topics(members, scenario)
     problem = GroupProblem(_grown(generation.problem.topics, members, scenario.partition_counts), members)
     if not scenario.instance_ids:
         return generation, problem
@@ -169,6 +169,17 @@ def _with_racks(members: tuple[Member, ...], racks: Mapping[str, str]) -> tuple[
         return next((rack for pattern, rack in racks.items() if _matches(member, pattern)), member.rack)
 
     return tuple(replace(member, rack=rack(member)) for member in members)
+
+
+def _with_topics(members: tuple[Member, ...], scenario: Scenario) -> tuple[Member, ...]:
+    if scenario.topics is None and not scenario.subscriptions:
+        return members
+
+    def topics(member: Member) -> tuple[str, ...]:
+        of_all = member.topics if scenario.topics is None else scenario.topics
+        return scenario.subscriptions.get(member.member_id, of_all)
+
+    return tuple(replace(member, topics=topics(member)) for member in members)
 
 
 def _grown(topics: Mapping[str, Topic], members: Sequence[Member], counts: Mapping[str, int]) -> dict[str, Topic]:

@@ -294,7 +294,8 @@ def _is_renamed(before: Generation, last: Generation, first: Generation) -> bool
 
 def _changes_of(scenario: Scenario) -> tuple[object, ...]:
     """Return all of a scenario but its strategy and protocol."""
-    return (scenario.added, scenario.removed, scenario.partition_counts, scenario.topics, scenario.instance_ids, scenario.racks)
+    members = (scenario.added, scenario.removed, scenario.topics, scenario.subscriptions, scenario.instance_ids, scenario.racks)
+    return (*members, scenario.partition_counts)
 
 
 def _orders(scenario: Scenario) -> tuple[Order, ...]:

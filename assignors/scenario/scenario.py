@@ -23,6 +23,7 @@ class Scenario:
             a leaving member's id or instance id matches. Members leave before others join.
         partition_counts: topic -> its partition count afterwards; a topic can only grow. A topic that the group did not know is new.
         topics: what every member subscribes to afterwards; None is as before.
+        subscriptions: member id -> what this member subscribes to afterwards, whatever ``topics`` says.
         strategy: the assignor afterwards; None is as before, and ``uniform`` for a group that changes to the consumer protocol.
         protocol: ``classic`` or ``consumer`` (KIP-848); None is that of the strategy.
         instance_ids: member id -> the instance id that makes the member static.
@@ -40,6 +41,7 @@ class Scenario:
     removed: int | str = 0
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     topics: tuple[str, ...] | None = None
+    subscriptions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     strategy: str | None = None
     protocol: str | None = None
     instance_ids: Mapping[str, str] = field(default_factory=dict)
@@ -55,10 +57,10 @@ class Scenario:
         for topic, count in self.partition_counts.items():
             if count < 1:
                 raise ValueError(f"partitions of topic {topic!r}: found {count}, expected 1 or more")
-        if isinstance(self.topics, str):
-            raise ValueError(f"subscribed topics: found the text {self.topics!r}, expected a tuple of topic names")
-        if self.topics is not None:
-            _require_names("subscribed topics", self.topics)
+        for topics in (*(() if self.topics is None else (self.topics,)), *self.subscriptions.values()):
+            if isinstance(topics, str):
+                raise ValueError(f"subscribed topics: found the text {topics!r}, expected a tuple of topic names")
+            _require_names("subscribed topics", topics)
         _require_names("instance ids", tuple(self.instance_ids.values()))
         self._require_protocol()
 

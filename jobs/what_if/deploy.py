@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from glob import escape
 
-from assignors.model import AssignorError
+from assignors.generation.generation import SERVER_SIDE
+from assignors.model import AssignorError, Member
 from assignors.scenario.play import play
 from assignors.scenario.scenario import Scenario
 from jobs.what_if.rehearsal import Subject, release_for
@@ -19,13 +20,16 @@ class Deploy:
     """Members without instance ids restarted one after another, each after the group has settled.
 
     Attributes:
-        restart_count: members that were restarted.
-        rebalance_count: rebalances until the group has settled for the last time.
+        member_count: members without instance ids.
+        restart_count: those of them that were restarted, at most ``MOST_RESTARTS``.
+        rebalance_count: rebalances until the group has settled for the last time. Under the consumer protocol each change of the members is
+            one, in as many rounds of heartbeats as it takes.
         movement_count: changes of owner, all together.
         stopped_count: times that a partition stopped being read, all together.
         longest_session_ms: the longest session timeout: a static member that is back before causes no rebalance; None where unknown.
     """
 
+    member_count: int
     restart_count: int
     rebalance_count: int
     movement_count: int
@@ -36,23 +40,31 @@ class Deploy:
 def play_deploy(subject: Subject) -> Deploy | None:
     """Return what a restart of the members without instance ids costs by the group's own strategy.
 
-    None where all members are static, where there is one only, and where the strategy has no result.
+    Each member comes back under another member id, with its topics and its rack. None where all members are static, where there is one
+    only, and where the strategy has no result.
     """
     generation = subject.stored.generation
-    restarted = [member.member_id for member in generation.problem.members if member.group_instance_id is None][:MOST_RESTARTS]
+    dynamic = [member for member in generation.problem.members if member.group_instance_id is None]
+    restarted = dynamic[:MOST_RESTARTS]
     if not restarted or len(generation.problem.members) < 2:
         return None
     rebalances = movements = stopped = 0
     version = release_for(subject.stored, generation.strategy)
     try:
-        for number, member_id in enumerate(restarted):
-            for scenario in (Scenario(removed=escape(member_id)), Scenario(added=(f"{member_id}~{number}",))):
+        for number, member in enumerate(restarted):
+            for scenario in (Scenario(removed=escape(member.member_id)), _comes_back(member, f"{member.member_id}~{number}")):
                 outcome = play(generation, scenario, kafka_version=version).expected
                 generation = outcome.after
-                rebalances += outcome.round_count
+                rebalances += 1 if generation.strategy in SERVER_SIDE else outcome.round_count
                 movements += outcome.counts.movement_count
                 stopped += sum(len(step.stopped) for step in outcome.steps)
     except (ValueError, AssignorError):
         return None
     sessions = [client.session_timeout_ms for client in subject.stored.clients.values() if client.session_timeout_ms is not None]
-    return Deploy(len(restarted), rebalances, movements, stopped, max(sessions, default=None))
+    return Deploy(len(dynamic), len(restarted), rebalances, movements, stopped, max(sessions, default=None))
+
+
+def _comes_back(member: Member, member_id: str) -> Scenario:
+    """Return the scenario in which a member joins again under another id."""
+    racks = {} if member.rack is None else {escape(member_id): member.rack}
+    return Scenario(added=(member_id,), subscriptions={member_id: member.topics}, racks=racks)

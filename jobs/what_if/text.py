@@ -125,8 +125,11 @@ def _price(answer: Answer) -> str:
 
 def _deploy_lines(subject: Subject, deploy: Deploy) -> Iterator[str]:
     strategy = subject.stored.generation.strategy
+    restarts = f"{deploy.restart_count} restarts"
+    if deploy.restart_count < deploy.member_count:
+        restarts = f"the first {deploy.restart_count} of {deploy.member_count} restarts"
     yield (
-        f"next deploy without instance ids: {deploy.restart_count} restarts one after another are {deploy.rebalance_count} rebalances of "
+        f"next deploy without instance ids: {restarts} one after another are {deploy.rebalance_count} rebalances of "
         f"{on_one_line(strategy)}. Partitions move {deploy.movement_count} times, and stop being read {deploy.stopped_count} times."
     )
     session = f" ({deploy.longest_session_ms / 1000:g} s)" if deploy.longest_session_ms is not None else ""

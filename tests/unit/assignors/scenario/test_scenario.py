@@ -33,6 +33,8 @@ def member_ids(generation: Generation, scenario: Scenario, order: Order = Order.
         ({"removed": -2}, "removed members: found -2, expected 0 or more, or a pattern of names"),
         ({"partition_counts": {"t": 0}}, "partitions of topic 't': found 0, expected 1 or more"),
         ({"topics": "t"}, "subscribed topics: found the text 't', expected a tuple of topic names"),
+        ({"subscriptions": {"a": "t"}}, "subscribed topics: found the text 't', expected a tuple of topic names"),
+        ({"subscriptions": {"a": ("t", "t")}}, "subscribed topics: found 't' more than once, expected each name once"),
         ({"topics": ("t", "t")}, "subscribed topics: found 't' more than once, expected each name once"),
         ({"instance_ids": {"a": "x", "b": "x"}}, "instance ids: found 'x' more than once, expected each name once"),
         ({"protocol": "streams"}, "protocol: found 'streams', expected 'classic' or 'consumer'"),
@@ -57,6 +59,7 @@ def test_scenario_that_contradicts_itself_is_refused(changes: dict[str, Any], te
         (Scenario(partition_counts={"t": 3}), "partitions of topic 't': found 3, expected at least the 4 that there are"),
         (Scenario(partition_counts={"v": 3}), "partitions of topic 'v': found no member that subscribes to it, expected a topic"),
         (Scenario(instance_ids={"x": "i"}), "instance ids: found one for 'x', expected the id of a member that stays or joins"),
+        (Scenario(subscriptions={"x": ("t",)}), "subscriptions: found one for 'x', expected the id of a member that stays or joins"),
         (Scenario(racks={"x*": "r"}), "racks: found no member that matches 'x*', expected a pattern of one of 'a', 'b', 'c'"),
     ],
 )
@@ -108,6 +111,13 @@ def test_added_members_subscribe_as_most_do_and_are_static_where_all_are() -> No
     assert apply_changes(static, Scenario(added=("d",))).problem.members[-1] == Member("d", ("t",), "d")
     mixed = group(Member("a", ("t",), "x"), Member("b", ("t",)))
     assert apply_changes(mixed, Scenario(added=("d",))).problem.members[-1] == Member("d", ("t",))
+
+
+def test_subscription_of_a_member_counts_whatever_the_others_subscribe_to() -> None:
+    own = {"a": ("u",), "d": ("t", "u")}
+    for topics, others in ((None, ("t",)), (("v",), ("v",))):
+        changed = apply_changes(group(), Scenario(added=("d", "e"), topics=topics, subscriptions=own))
+        assert [member.topics for member in changed.problem.members] == [("u",), others, others, ("t", "u"), others]
 
 
 def test_changes_reach_all_members_and_topics() -> None:

@@ -203,6 +203,37 @@ def test_deploy_counts_the_rebalances_of_a_hand_over(ask: Any):
     assert {name: document["deploy"][name] for name in expected} == expected
 
 
+def test_rounds_of_heartbeats_of_a_deploy_are_one_rebalance(ask: Any):
+    """Each of two members leaves and joins: four changes of members, and so four epochs of the group."""
+    (document,) = json.loads(ask("broker", "--static-ids", "--json")[1])
+    assert (document["deploy"]["rebalance_count"], document["deploy"]["movement_count"]) == (4, 12)
+
+
+def test_members_of_a_deploy_come_back_with_their_topics_and_racks(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Each restart moves the partitions of the member away and back again."""
+    topics = [member(f"{name}-1", topic, {topic: held}) for topic in "tu" for name, held in ((f"a{topic}", [0, 1]), (f"b{topic}", [2, 3]))]
+    racks = [member(f"{name}-1", "t", {"t": [number, number + 3]}, rack=f"r{number}") for number, name in enumerate("abc")]
+    folder = write_warehouse(
+        tmp_path / "w",
+        generation("topics", 10, topics, {"t": 4, "u": 4}, strategy="sticky"),
+        generation("racks", 10, racks, {"t": 6}, racks=[[f"r{number % 3}"] for number in range(6)]),
+    )
+    assert cli.console_main(["what-if", "--warehouse", str(folder), "--all", "--static-ids", "--json"]) == 0
+    counts = {one["group_id"]: one["deploy"]["movement_count"] for one in json.loads(capsys.readouterr().out)}
+    assert counts == {"topics": 4 * (2 + 2), "racks": 3 * (2 + 2)}
+
+
+def test_deploy_of_a_large_group_is_judged_by_its_first_restarts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    members = [member(f"m{number:02}-1", "t", {"t": [number]}) for number in range(32)]
+    folder = write_warehouse(tmp_path / "w", generation("large", 10, members, {"t": 32}))
+    words = ("what-if", "--warehouse", str(folder), "large", "--static-ids", "--strategies", "range")
+    assert cli.console_main(words) == 0
+    assert "next deploy without instance ids: the first 30 of 32 restarts one after another are 60 rebalances" in capsys.readouterr().out
+    assert cli.console_main([*words, "--json"]) == 0
+    (document,) = json.loads(capsys.readouterr().out)
+    assert (document["deploy"]["restart_count"], document["deploy"]["member_count"]) == (30, 32)
+
+
 def test_members_that_are_static_already_need_no_step(ask: Any):
     _, out, _ = ask("static", "--static-ids")
     assert "note: Every member has an instance id already." in out
