@@ -44,7 +44,7 @@ class Changed:
 def apply_changes(generation: Generation, scenario: Scenario, order: Order = Order.LAST) -> Changed:
     """Return the group before and after the changes of a scenario.
 
-    Added members subscribe to what most members subscribe to. If all members that stay are static, added ones are static too.
+    Added members subscribe to what most members subscribe to. If all members that stay are static afterwards, added ones are static too.
 
     Args:
         generation: the newest settled one of the group.
@@ -70,7 +70,7 @@ def change_members(generation: Generation, scenario: Scenario, order: Order) -> 
     """
     if not generation.problem.members:
         raise ValueError("members of the group: found none, expected a generation with members")
-    staying = _staying(generation.problem.members, scenario.removed)
+    staying = _with_instance_ids(_staying(generation.problem.members, scenario.removed), scenario.instance_ids)
     added = _added(generation.problem.members, staying, scenario.added, order)
     members = (*added, *staying) if order is Order.FIRST else (*staying, *added)
     for what, by_member in (("instance ids", scenario.instance_ids), ("subscriptions", scenario.subscriptions)):
@@ -124,13 +124,14 @@ def _staying(members: Sequence[Member], removed: int | str) -> tuple[Member, ...
 
 
 def _added(members: Sequence[Member], staying: Sequence[Member], added: int | tuple[str, ...], order: Order) -> tuple[Member, ...]:
-    names = added if isinstance(added, tuple) else _free_names(members, added, order)
+    names = added if isinstance(added, tuple) else _free_names((*members, *staying), added, order)
     taken = sorted({member.member_id for member in members}.intersection(names))
     if taken:
         raise ValueError(f"added members: found {taken[0]!r}, which is a member already, expected other names")
     if not staying and not names:
         raise ValueError("members of the group: found none that stays or joins, expected at least one")
-    topics = Counter(member.topics for member in members).most_common(1)[0][0]
+    usual = Counter(frozenset(member.topics) for member in members).most_common(1)[0][0]
+    topics = next(member.topics for member in members if usual == frozenset(member.topics))
     is_static = bool(staying) and all(member.group_instance_id is not None for member in staying)
     return tuple(Member(name, topics, name if is_static else None) for name in names)
 

@@ -113,6 +113,21 @@ def test_added_members_subscribe_as_most_do_and_are_static_where_all_are() -> No
     assert apply_changes(mixed, Scenario(added=("d",))).problem.members[-1] == Member("d", ("t",))
 
 
+def test_added_members_are_static_where_all_that_stay_become_so() -> None:
+    ids = {"a": "x", "b": "~z"}
+    joining = apply_changes(group(), Scenario(added=1, removed="c", instance_ids=ids)).problem.members[-1]
+    assert joining.group_instance_id == joining.member_id > "~z"
+    assert apply_changes(group(), Scenario(added=("d",), instance_ids=ids)).problem.members[-1] == Member("d", ("t",))
+
+
+def test_order_of_topics_makes_no_other_subscription() -> None:
+    lists = [("t", "u"), ("u", "t"), ("t",), ("u",)]
+    members = (Member(str(number), topics) for number, topics in enumerate(lists))
+    assert apply_changes(group(*members), Scenario(added=("d",))).problem.members[-1].topics == ("t", "u")
+    members = (Member(str(number), topics) for number, topics in enumerate([("t",), *lists[:2], ("u", "t")]))
+    assert apply_changes(group(*members), Scenario(added=("d",))).problem.members[-1].topics == ("t", "u")
+
+
 def test_subscription_of_a_member_counts_whatever_the_others_subscribe_to() -> None:
     own = {"a": ("u",), "d": ("t", "u")}
     for topics, others in ((None, ("t",)), (("v",), ("v",))):

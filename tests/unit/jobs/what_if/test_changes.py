@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from assignors.generation.generation import Generation
 from assignors.model import GroupProblem, Member, Topic
+from assignors.scenario.changes import apply_changes
 from jobs.reading.groups import read_groups
 from jobs.reading.published import open_published
 from jobs.reading.stored import Client, GroupKey, StoredGeneration
@@ -33,6 +34,12 @@ def test_instance_ids_are_client_ids_numbered_where_they_are_shared(tmp_path: Pa
 def test_members_that_leave_get_no_instance_id(tmp_path: Path):
     group = stored(tmp_path, ("1", "a", None), ("2", "b", None))
     assert scenario_for(Changes(static_ids=True, remove_members=1), group, "range", 1).instance_ids == {"1": "a"}
+
+
+def test_added_members_get_instance_ids_where_every_member_does(tmp_path: Path):
+    group = stored(tmp_path, ("1", "a", None), ("2", "b", "c"))
+    changed = apply_changes(group.generation, scenario_for(Changes(static_ids=True, add_members=2), group, "range", 1))
+    assert all(member.group_instance_id for member in changed.problem.members)
 
 
 @given(clients=st.lists(st.sampled_from(["a", "a-1", "a-2", "b"]), min_size=1, max_size=8), taken=st.sampled_from(["a", "a-1", "b"]))
