@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from assignors.generation.generation import Generation
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
@@ -28,7 +28,7 @@ def read_groups(
 ) -> list[StoredGeneration]:
     """Return groups by cluster and name, each with its newest settled generation that has members.
 
-    A group that a pattern matches is left out where it has no such generation.
+    A group without such a generation is left out where another one has it.
 
     Args:
         names: exact names, or shell patterns where no group is called so.
@@ -39,20 +39,45 @@ def read_groups(
         UsageError: a name or pattern fits no group, or no group chosen has such a generation.
         WarehouseDamagedError: a table cannot be read.
     """
+    return read_named_groups(tables, names, every_group=every_group, cluster_id=cluster_id).groups
+
+
+class ReadGroups(NamedTuple):
+    """Groups with a settled generation that has members, by cluster and name, and why others that are named are not among them."""
+
+    groups: list[StoredGeneration]
+    refusals: list[UsageError]
+
+
+def read_named_groups(
+    tables: PublishedTables, names: Sequence[str], *, every_group: bool = False, cluster_id: str | None = None
+) -> ReadGroups:
+    """Return groups as ``read_groups`` does, and a refusal for each group with exactly one of the names that is left out.
+
+    Raises:
+        UsageError, WarehouseDamagedError: see ``read_groups``.
+    """
     chosen = find_groups(tables, names, every_group=every_group, cluster_id=cluster_id)
     audits = _audits(tables, None if every_group else {key.group_id for key in chosen}, cluster_id)
     audits = {key: audits[key] for key in chosen}
     newest = {key: row for key, rows in audits.items() if (row := _newest_settled(rows)) is not None}
-    for key, rows in audits.items():
-        if key.group_id in names and key not in newest:
-            raise UsageError(f"group {shown(key.group_id)} of cluster {shown(key.cluster_id)}: {_without_members(rows)}")
+    refusals = [
+        UsageError(f"group {shown(key.group_id)} of cluster {shown(key.cluster_id)}: {_without_members(rows)}")
+        for key, rows in audits.items()
+        if key.group_id in names and key not in newest
+    ]
     if not newest:
-        raise UsageError(f"groups {listed(names) or 'of the warehouse'}: none has a settled generation with members")
+        raise (
+            refusals[0]
+            if refusals
+            else UsageError(f"groups {listed(names) or 'of the warehouse'}: none has a settled generation with members")
+        )
     snapshots, topics = _snapshots(tables, newest), read_topics(tables, newest.values())
     newest_positions = {key: max(row["position"] for row in rows) for key, rows in audits.items()}
     deletions = read_deletions(tables, newest_positions, {"group_id": {key.group_id for key in audits}})
     ended = {key: deletion.at for key, deletion in deletions.items()}
-    return [_stored(key, newest[key], audits[key], snapshots[key], topics, ended.get(key)) for key in sorted(newest) if key in snapshots]
+    read = [_stored(key, newest[key], audits[key], snapshots[key], topics, ended.get(key)) for key in sorted(newest) if key in snapshots]
+    return ReadGroups(read, refusals)
 
 
 def find_groups(

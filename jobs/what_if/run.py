@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobs.reading.groups import read_groups
+from jobs.reading.groups import read_named_groups
 from jobs.reading.published import open_published
 from jobs.reading.stored import PartitionWeights, StoredGeneration
 from jobs.reading.weights import read_weights
@@ -56,10 +56,9 @@ def run(options: WhatIfOptions, warehouse: str) -> str:
         raise UsageError("what-if: found no group, expected names, patterns or --all")
     scenarios = read_changes(options)
     tables = open_published(warehouse)
-    groups = read_groups(tables, options.groups, every_group=options.all, cluster_id=options.cluster_id)
+    groups, refusals = read_named_groups(tables, options.groups, every_group=options.all, cluster_id=options.cluster_id)
     weights = read_weights(tables, groups)
     answers: list[_Answer] = []
-    refusals: list[UsageError] = []
     for stored in groups:
         try:
             answers.append(_answer(options, scenarios, stored, weights[stored.key]))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors.model import Member, Topic
-from jobs.reading.groups import find_groups, in_batches, read_groups
+from jobs.reading.groups import find_groups, in_batches, read_groups, read_named_groups
 from jobs.reading.published import open_published
 from jobs.reading.stored import Client, GroupKey, StoredGeneration
 from jobs.runtime.errors import UsageError
@@ -109,6 +109,16 @@ def test_groups_are_chosen_by_name_and_pattern(groups: Path, names: list[str], o
 def test_groups_that_cannot_be_chosen_are_one_line(groups: Path, names: list[str], options: dict[str, object], message: str):
     with pytest.raises(UsageError, match=message):
         read(groups, *names, **options)
+
+
+def test_named_group_that_cannot_be_read_is_a_refusal_where_another_can(groups: Path):
+    tables = open_published(str(groups))
+    found = read_named_groups(tables, ["payouts", "moving", "empty", "emp*"])
+    assert (
+        [one.key.group_id for one in found.groups] == ["payouts"] == [one.key.group_id for one in read_groups(tables, ["payouts", "empty"])]
+    )
+    assert [str(one).partition(":")[0] for one in found.refusals] == ["group 'empty' of cluster 'c'", "group 'moving' of cluster 'c'"]
+    assert read_named_groups(tables, ["payouts", "em*"]).refusals == []
 
 
 def test_found_groups_have_the_number_of_their_generations(tmp_path: Path):

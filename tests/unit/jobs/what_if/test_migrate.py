@@ -77,6 +77,8 @@ def test_groups_without_members_are_counted_and_named(ask: Ask):
     assert out.splitlines()[1] == sentence + ", ".join(f"gone-{number}\\x1b[31m" for number in range(5)) + " and 2 more."
     _, out, _ = ask("even", "gone-*", "--json")
     assert [one["group_id"] for one in json.loads(out)["unplanned_groups"]] == [f"gone-{number}\x1b[31m" for number in range(7)]
+    _, out, _ = ask("even", "gone-1\x1b[31m")
+    assert out.splitlines()[1].startswith("1 group is not in the plan, ")
     _, out, _ = ask("even")
     assert "not in the plan" not in out
 

@@ -337,6 +337,13 @@ def test_groups_that_cannot_be_played_are_lines_among_others(ask: Any):
     )
 
 
+def test_named_groups_without_members_are_lines_among_others(ask: Any):
+    code, out, _ = ask("pair", "gone", "app", "--strategies", "sticky")
+    assert (code, out.count("\nnow ")) == (0, 1)
+    assert "\nnot played: group 'gone' of cluster 'c': found no settled generation with members among 1; the newest, " in out
+    assert "\nnot played: group 'app': Kafka Streams deals out tasks" in out
+
+
 def test_groups_whose_topics_cannot_grow_so_are_lines_among_others(ask: Any):
     code, out, _ = ask("--all", "--members", "2..3", "--partitions", "orders=12", "--strategies", "sticky")
     assert (code, out.count("divides well: "), out.count("\nnot played: ")) == (0, 6, 5)
