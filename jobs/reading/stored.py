@@ -71,8 +71,10 @@ class PartitionWeights:
         lag: partition -> records between the last commit and the end of its log. A partition without both is not here.
         throughput: partition -> records a second between two metadata snapshots. A partition without both is not here.
         seen_at: time of the newest metadata snapshot that was used; None where there was none.
+        partition_counts: topic -> its partitions in the newest metadata snapshot that was used. A topic without one is not here.
     """
 
     lag: Mapping[TopicPartition, int] = field(default_factory=dict)
     throughput: Mapping[TopicPartition, float] = field(default_factory=dict)
     seen_at: datetime | None = None
+    partition_counts: Mapping[str, int] = field(default_factory=dict)

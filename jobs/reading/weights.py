@@ -71,7 +71,9 @@ def _weights_of(
         rate = _rate(at[1], now) if len(at) > 1 else None
         if rate is not None:
             throughput[topic, partition] = rate
-    return PartitionWeights(lag, throughput, max(used, default=None))
+    newest = {topic: (group.key.cluster_id, topic, nearest[group.key, topic][0]) for topic in _held(group) if nearest[group.key, topic]}
+    counts = {topic: len(seen[key]) for topic, key in newest.items() if key in seen}
+    return PartitionWeights(lag, throughput, max(used, default=None), counts)
 
 
 def lag_at(commits: Iterable[StoredRow], seen: SeenPartition) -> int | None:

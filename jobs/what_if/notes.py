@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from assignors.algorithms.releases import client_behaviour
 from assignors.generation.generation import SERVER_SIDE
-from assignors.generation.subscriptions import existing_partition_counts
+from assignors.generation.subscriptions import existing_partition_counts, subscribed_topics
 from assignors.model import GroupProblem
 from jobs.what_if.figures import Answer
 from jobs.what_if.rehearsal import Rehearsal, Subject, release_for
 
 HEAVY = 1.25
 """A partition that brings so many times a member's mean share is worth a line."""
+MOST_TOPICS = 3
+"""Topics of one kind that have a line each; the rest is counted."""
 
 
 def notes_on(subject: Subject, rehearsal: Rehearsal) -> Iterator[str]:
@@ -20,7 +22,7 @@ def notes_on(subject: Subject, rehearsal: Rehearsal) -> Iterator[str]:
     if rehearsal.cheapest is None or rehearsal.cheapest.played is None:
         return
     problem = rehearsal.cheapest.played.expected.after.problem
-    yield from _heavy_partition(subject, len(problem.members))
+    yield from _heavy_partition(subject, problem)
     yield from _too_many_members(problem)
     yield from _ignored_racks(problem, rehearsal.answers)
     yield from _newer_releases(subject, rehearsal.answers)
@@ -28,13 +30,17 @@ def notes_on(subject: Subject, rehearsal: Rehearsal) -> Iterator[str]:
         yield "Every member has an instance id already."
     if not subject.stored.has_subscriptions:
         yield "The capture has no subscriptions: each member is taken to subscribe to all topics of the group."
+    yield from _unknown_topics(problem)
+    yield from _grown_topics(subject, problem)
     if problem.topics.keys() - subject.stored.generation.problem.topics.keys():
         yield "Of topics that are new to the group nothing is known: their partitions count as without records."
 
 
-def _heavy_partition(subject: Subject, member_count: int) -> Iterator[str]:
-    weights = subject.weights
-    for figures, text in ((weights.throughput, "brings {share:.0%} of the records"), (weights.lag, "has {share:.0%} of the lag")):
+def _heavy_partition(subject: Subject, problem: GroupProblem) -> Iterator[str]:
+    """Yield which partition outweighs the others that the members read afterwards."""
+    weights, member_count, read = subject.weights, len(problem.members), existing_partition_counts(problem)
+    for all_figures, text in ((weights.throughput, "brings {share:.0%} of the records"), (weights.lag, "has {share:.0%} of the lag")):
+        figures = {one: figure for one, figure in all_figures.items() if one[0] in read}
         total = sum(figures.values())
         if not total or member_count < 2:
             continue
@@ -42,6 +48,32 @@ def _heavy_partition(subject: Subject, member_count: int) -> Iterator[str]:
         share = most / total
         if share * member_count >= HEAVY:
             yield f"{topic}-{partition} alone {text.format(share=share)}: one member reads it, whichever assignor runs."
+
+
+def _unknown_topics(problem: GroupProblem) -> Iterator[str]:
+    """Yield which topics the members subscribe to that count as not there."""
+    unknown = sorted(subscribed_topics(problem) - existing_partition_counts(problem).keys())
+    for topic in unknown[:MOST_TOPICS]:
+        yield (
+            f"No partitions of {topic} are known to the group: it counts as a topic that does not exist. "
+            f"Say how many it has: --partitions {topic}=N."
+        )
+    if len(unknown) > MOST_TOPICS:
+        yield f"The same is so for {len(unknown) - MOST_TOPICS} more topics that members subscribe to."
+
+
+def _grown_topics(subject: Subject, problem: GroupProblem) -> Iterator[str]:
+    """Yield which topics have more partitions than the scenario gives them, as far as a metadata snapshot shows it."""
+    today, seen = subject.stored.generation.problem.topics, subject.weights.partition_counts
+    then = existing_partition_counts(problem)
+    grown = sorted(topic for topic, count in then.items() if topic in today and seen.get(topic, 0) > count)
+    for topic in grown[:MOST_TOPICS]:
+        yield (
+            f"{topic} has {seen[topic]} partitions in the newest metadata snapshot, and {today[topic].partition_count} in this generation: "
+            f"add --partitions {topic}={seen[topic]}."
+        )
+    if len(grown) > MOST_TOPICS:
+        yield f"{len(grown) - MOST_TOPICS} more topics have more partitions there."
 
 
 def _too_many_members(problem: GroupProblem) -> Iterator[str]:

@@ -27,7 +27,12 @@ def weights(folder: Path, *parts: Any) -> PartitionWeights:
 def test_lag_and_throughput_come_from_the_newest_snapshots(tmp_path: Path):
     looks = [metadata("t", 1, [0, 0]), metadata("t", 20, [50, 60]), metadata("t", 30, [100, 60])]
     found = weights(tmp_path, *looks, commit("g", "t", 0, 15, 70), commit("g", "t", 0, 25, 90), commit("h", "t", 1, 25, 1))
-    assert found == PartitionWeights({("t", 0): 10}, {("t", 0): 5.0, ("t", 1): 0.0}, at(30))
+    assert found == PartitionWeights({("t", 0): 10}, {("t", 0): 5.0, ("t", 1): 0.0}, at(30), {"t": 2})
+
+
+def test_partitions_are_counted_in_the_newest_snapshot_before_the_next_generation(tmp_path: Path):
+    looks = [metadata("t", 1, [0, 0]), metadata("t", 11, [0] * 4), metadata("t", 50, [0] * 9), metadata("u", 11, [0])]
+    assert weights(tmp_path, *looks, generation("g", 40, [], {})).partition_counts == {"t": 4}
 
 
 def test_commit_after_the_snapshot_does_not_count(tmp_path: Path):
@@ -38,7 +43,7 @@ def test_commit_after_the_snapshot_does_not_count(tmp_path: Path):
 def test_snapshots_after_the_next_generation_do_not_count(tmp_path: Path):
     looks = [metadata("t", 1, [0, 0]), metadata("t", 11, [10, 0]), metadata("t", 50, [999, 999])]
     found = weights(tmp_path, *looks, commit("g", "t", 0, 11, 4), generation("g", 40, [], {}))
-    assert found == PartitionWeights({("t", 0): 6}, {("t", 0): 1.0, ("t", 1): 0.0}, at(11))
+    assert found == PartitionWeights({("t", 0): 6}, {("t", 0): 1.0, ("t", 1): 0.0}, at(11), {"t": 2})
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,52 @@ def test_loads_are_by_lag_and_rate_where_they_are_known(ask: Any):
     assert "alone" not in ask("uneven")[1]
 
 
+@pytest.fixture
+def ask_of_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Return what asks about a group that reads ``orders`` and ``t``, and gives stdout; ``t`` has grown from 3 partitions to 4."""
+    two = [
+        member("a-1", ["orders", "t"], {"orders": [0, 1, 2], "t": [0]}),
+        member("b-1", ["orders", "t"], {"orders": [3, 4, 5], "t": [1, 2]}),
+    ]
+    looks = [
+        metadata("orders", 5, [0] * 6),
+        metadata("orders", 20, [150, *[0] * 5]),
+        metadata("t", 5, [0] * 4),
+        metadata("t", 20, [150] * 4),
+    ]
+    write_warehouse(tmp_path / "w", generation("g", 10, two, {**ORDERS, "t": 3}), *looks)
+
+    def run(*words: str) -> str:
+        assert cli.console_main(["what-if", "--warehouse", str(tmp_path / "w"), "g", *words]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_only_partitions_that_are_read_afterwards_are_heavy(ask_of_topics: Any):
+    """Each of four partitions brings as many records, and only one of the four is of orders."""
+    assert "alone" not in ask_of_topics()
+    assert "note: orders-0 alone brings 100% of the records: one member reads it" in ask_of_topics("--subscribe", "orders")
+    assert "alone" not in ask_of_topics("--subscribe", "u", "--partitions", "u=12")
+
+
+def test_topics_that_have_grown_since_the_generation_are_named(ask_of_topics: Any):
+    note = "note: t has 4 partitions in the newest metadata snapshot, and 3 in this generation: add --partitions t=4.\n"
+    assert note in ask_of_topics() + "\n"
+    for words in (("--partitions", "t=4"), ("--partitions", "t=5"), ("--subscribe", "orders")):
+        assert "metadata snapshot" not in ask_of_topics(*words)
+
+
+def test_topics_without_a_known_partition_count_are_named(ask: Any):
+    sentence = "note: No partitions of {0} are known to the group: it counts as a topic that does not exist. "
+    sentence += "Say how many it has: --partitions {0}=N."
+    topics = ("s", "w\x1b", "x", "y", "z")
+    _, out, _ = ask("pair", "--subscribe", ",".join(("orders", *topics)), "--partitions", "s=3")
+    assert [line for line in out.splitlines() if "No partitions" in line] == [sentence.format(topic) for topic in ("w\\x1b", "x", "y")]
+    assert "note: The same is so for 1 more topics that members subscribe to." in out
+    assert "No partitions" not in ask("pair", "--subscribe", "orders,s", "--partitions", "s=3")[1]
+
+
 def test_a_group_without_lag_and_rate_has_no_line_on_them(ask: Any):
     out = ask("still")[1]
     assert rows(out)["now"] == ["1", "2", "1.00", "-", "-", "-"] and "Lag and rate" not in out
