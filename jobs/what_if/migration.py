@@ -169,13 +169,14 @@ def plan_migration(stored: StoredGeneration, weights: PartitionWeights) -> Plan:
 def in_order(plans: Iterable[Plan]) -> list[Plan]:
     """Return plans with the fewest risks first: ready, then those that lose something, then blocked ones.
 
-    Within each, those that move fewer partitions come first, then those of which more is known, then those with fewer members.
+    Within each, those that move fewer partitions come first, then those of which more is known, then those with fewer members. Those
+    that cannot be played come last, since nobody knows what they move.
     """
     verdicts = list(Verdict)
 
     def risk(plan: Plan) -> tuple[object, ...]:
         moving = plan.flip.movement_count if plan.flip is not None else 0
-        return verdicts.index(plan.verdict), moving, len(plan.unknowns), plan.before.member_count, plan.stored.key
+        return verdicts.index(plan.verdict), plan.flip is None, moving, len(plan.unknowns), plan.before.member_count, plan.stored.key
 
     return sorted(plans, key=risk)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -183,3 +184,6 @@ def test_order_is_by_risk():
         stored_group({"a": {"t": (0, 1)}}, {"t": 2}, group_id="6"),
     ]
     assert [one.stored.key.group_id for one in in_order(map(plan, groups))] == ["6", "5", "4", "3", "2", "1"]
+    unknown = replace(plan(even(group_id="0")), flips=())
+    in_turn = [one.stored.key.group_id for one in in_order([unknown, *map(plan, groups)])]
+    assert in_turn == ["6", "5", "4", "3", "0", "2", "1"], "nobody knows what the last one that is ready moves"
