@@ -169,8 +169,14 @@ def superseded_records(records: DataFrame, month: date) -> DataFrame:
     return old.where(is_superseded).select(*GROUP_RECORDS.key)
 
 
+CLEARED_HOLDINGS = f"{SOLUTIONS.name}.holdings"
+"""The column of old counterfactual solutions that is cleared."""
+
+
 def drop_history(context: RunContext) -> tuple[RunState, dict[str, int]]:
-    """Delete rows that are older than the settings allow and that no later run needs; return the new state, and the removed rows by table.
+    """Delete rows that are older than the settings allow and that no later run needs.
+
+    Returns the new state, and the removed rows by table. Under ``CLEARED_HOLDINGS`` it has the solutions that stay without holdings.
 
     ``retained_from`` becomes the first kept month: landing skips older records from now on. ``counterfactuals_from`` is the same for
     counterfactual assignments, and never decreases: removed assignments do not return if the settings now keep them longer.
@@ -197,7 +203,7 @@ def drop_history(context: RunContext) -> tuple[RunState, dict[str, int]]:
         is_dropped = f"t.position < d.needed_from AND {is_compared}"
         drop(ASSIGNMENTS, history, GROUP_KEY, is_dropped)
         has_more = f"{is_dropped} AND t.holdings IS NOT NULL"
-        dropped[f"{SOLUTIONS.name}.holdings"] = warehouse.update(SOLUTIONS.name, history, GROUP_KEY, "t.holdings = NULL", has_more)
+        dropped[CLEARED_HOLDINGS] = warehouse.update(SOLUTIONS.name, history, GROUP_KEY, "t.holdings = NULL", has_more)
         drop(GROUP_STATES, history, GROUP_KEY, "t.position < d.states_from")
         drop(GROUP_RECORDS, history, GROUP_KEY, f"t.value IS NULL AND t.offset <= d.dropped_until AND {is_old}")
         if dropped[SOLUTIONS.name]:

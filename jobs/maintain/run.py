@@ -13,7 +13,7 @@ from datetime import datetime
 
 from jobs.context import RunContext, StageResult
 from jobs.maintain import cluster_removal
-from jobs.maintain.retention import drop_history
+from jobs.maintain.retention import CLEARED_HOLDINGS, drop_history
 from jobs.runtime.log_format import show_progress
 from jobs.storage.delta_log import checkpoint_before, cut_before
 from jobs.storage.table_maintenance import file_counts, keep_files, optimize
@@ -43,7 +43,7 @@ def run(context: RunContext, drop_cluster: str | None = None) -> StageResult:
         return cluster_removal.run(context, drop_cluster)
     state, dropped = drop_history(context)
     for name, rows in dropped.items():
-        logger.info("%s: removed %d rows", name, rows)
+        logger.info("%s: cleared in %d rows" if name == CLEARED_HOLDINGS else "%s: removed %d rows", name, rows)
     counts = {f"{name}.dropped": rows for name, rows in dropped.items()}
     for name in context.warehouse.table_names:
         show_progress(f"maintain: merging the files of {name}")
@@ -64,8 +64,11 @@ def in_words(counts: Mapping[str, int]) -> str:
 
     dropped, before, after = of("dropped"), of("files_before"), of("files_after")
     done = []
+    cleared = dropped.pop(CLEARED_HOLDINGS, 0)
     if dropped:
         done.append(f"removed {sum(dropped.values()):,} rows from {', '.join(dropped)}")
+    if cleared:
+        done.append(f"cleared {CLEARED_HOLDINGS} in {cleared:,} rows")
     if before:
         done.append(f"merged {sum(before.values()):,} files of {', '.join(before)} into {sum(after.values()):,}")
     return f"maintained: {'; '.join(done) or 'no rows were old enough and no table had many files'}; removed files that no version uses"
