@@ -184,7 +184,8 @@ def _dataset_of(folder: Path, table: DeltaTable) -> ds.Dataset:
 
 def _expression(wanted: Filter, since: datetime | None = None, until: datetime | None = None) -> ds.Expression | None:
     """Return a filter as pyarrow takes it; None for all rows."""
-    tests = [ds.field(name).isin(list(values)) for name, values in wanted.items()]
+    # Of no values pyarrow does not know the type, and refuses to compare them with texts.
+    tests = [ds.field(name).isin(list(values)) if values else ds.scalar(False) for name, values in wanted.items()]
     if since is not None:
         tests.append(ds.field("observed_at") >= since)
     if until is not None:

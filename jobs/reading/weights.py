@@ -43,7 +43,7 @@ def read_weights(tables: PublishedTables, groups: Sequence[StoredGeneration]) ->
     seen = seen_partitions(
         tables, {(key.cluster_id, topic) for key, topic in nearest}, {time for pair in nearest.values() for time in pair}
     )
-    commits = _commits(tables, groups)
+    commits = _commits(tables, groups, {topic for _, topic, _ in seen})
     return {group.key: _weights_of(group, nearest, seen, commits.get(group.key, ())) for group in groups}
 
 
@@ -138,12 +138,14 @@ def seen_partitions(
     }
 
 
-def _commits(tables: PublishedTables, groups: Iterable[StoredGeneration]) -> dict[GroupKey, list[StoredRow]]:
+def _commits(tables: PublishedTables, groups: Iterable[StoredGeneration], topics: set[str]) -> dict[GroupKey, list[StoredRow]]:
+    """Return the commits of groups for topics; those for other topics, such as without a metadata snapshot, say nothing of lag."""
     columns = (
         *("cluster_id", "group_id", "topic", "partition", "position", "observed_at"),
         *("topic_id", "committed_offset"),
     )
+    wanted: Filter = {"group_id": {group.key.group_id for group in groups}, "topic": topics}
     commits: dict[GroupKey, list[StoredRow]] = defaultdict(list)
-    for row in tables.rows("offset_snapshots", columns, {"group_id": {group.key.group_id for group in groups}}):
+    for row in tables.rows("offset_snapshots", columns, wanted):
         commits[GroupKey(row["cluster_id"], row["group_id"])].append(row)
     return commits

@@ -80,7 +80,8 @@ def _too_many_members(problem: GroupProblem) -> Iterator[str]:
     partitions, members = sum(existing_partition_counts(problem).values()), len(problem.members)
     if members > partitions:
         idle = members - partitions
-        yield f"{members} members share {partitions} partitions: {idle} of them {'has' if idle == 1 else 'have'} nothing to read."
+        sharing = "1 member shares" if members == 1 else f"{members} members share"
+        yield f"{sharing} {partitions} partitions: {idle} of them {'has' if idle == 1 else 'have'} nothing to read."
 
 
 def _ignored_racks(problem: GroupProblem, answers: Sequence[Answer]) -> Iterator[str]:

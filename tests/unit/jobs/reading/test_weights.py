@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobs.reading.groups import read_groups
-from jobs.reading.published import open_published
+from jobs.reading.published import PublishedTables, open_published
 from jobs.reading.stored import PartitionWeights
 from jobs.reading.weights import read_weights
 from schemas.vocabulary import MOST_LAG
@@ -71,6 +71,18 @@ def test_lag_is_known_only_by_a_commit_of_the_topic(tmp_path: Path, parts: list[
 )
 def test_throughput_is_unknown_where_two_snapshots_are_not_of_one_log(tmp_path: Path, before: Any):
     assert weights(tmp_path, before, metadata("t", 20, [100], topic_id="new")).throughput == {}
+
+
+def test_only_commits_for_topics_with_a_snapshot_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    parts = [commit("g", topic, 0, 15, 70) for topic in ("t", "u", "gone")]
+    both = generation("g", 10, [member("a-1", ["t", "u"], {"t": [0], "u": [0]})], {"t": 1, "u": 1})
+    tables = open_published(str(write_warehouse(tmp_path, both, metadata("t", 20, [100]), *parts)))
+    read: list[Any] = []
+    rows = PublishedTables.rows
+    monkeypatch.setattr(PublishedTables, "rows", lambda *given: read.append((given[1], found := rows(*given))) or found)
+    groups = read_groups(tables, ["g"])
+    assert [found.lag for found in read_weights(tables, groups).values()] == [{("t", 0): 30}]
+    assert [row["topic"] for table, found in read if table == "offset_snapshots" for row in found] == ["t"]
 
 
 def test_nothing_is_known_without_snapshots(tmp_path: Path):

@@ -194,6 +194,12 @@ def test_release_of_the_group_is_that_of_its_kind(ask: Any, group: str, releases
     assert [one["kafka_version"] for one in document["scenarios"][0]["strategies"]] == releases
 
 
+def test_group_that_holds_nothing_is_answered(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = write_warehouse(tmp_path / "w", generation("g", 10, [member("a-1", ["t"], {})], {}), metadata("t", 5, [7]))
+    assert cli.console_main(["what-if", "--warehouse", str(folder), "g", "--partitions", "t=2", "--strategies", "range"]) == 0
+    assert rows(capsys.readouterr().out)["range"][:2] == ["1", "2"]
+
+
 def test_more_members_than_partitions_is_an_answer(ask: Any):
     code, out, _ = ask("pair", "--add-members", "5", "--strategies", "sticky")
     assert code == 0
