@@ -5,15 +5,17 @@ A run like others, for one group or for all of a fleet. It plays each scenario o
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.context import RunContext, StageResult
-from jobs.reading.names import listed, matching, no_match, shown
+from jobs.reading.names import listed, matching, no_group, no_match, shown
 from jobs.reading.stored import GroupKey
 from jobs.runtime.errors import UsageError
 from jobs.storage.solution_rows import explode_members
@@ -36,6 +38,8 @@ from schemas.tables import (
 )
 from schemas.vocabulary import Basis
 
+logger = logging.getLogger(__name__)
+
 TABLES_WRITTEN = tuple(REHEARSED_TABLES)
 """The tables that the first such run creates."""
 
@@ -47,17 +51,30 @@ def _can_be_played() -> Column:
 def newest_settled(audits: DataFrame) -> DataFrame:
     """Return the newest settled generation with members of each group.
 
-    Rows: (cluster_id, group_id), with ``position`` and ``topics_hash``.
+    Rows: (cluster_id, group_id), with ``position``, ``topics_hash`` and ``strategy``.
     """
-    newest = F.max(F.struct("position", "topics_hash"))
+    newest = F.max(F.struct("position", "topics_hash", "strategy"))
     return audits.where(_can_be_played()).groupBy(*GROUP_KEY).agg(newest.alias("newest")).select(*GROUP_KEY, "newest.*")
+
+
+def without_streams(newest: DataFrame) -> DataFrame:
+    """Return the groups that are no Kafka Streams applications, without ``strategy``. Logs how many others there are.
+
+    Args:
+        newest: see ``newest_settled``; read twice.
+    """
+    of_streams = F.col("strategy").eqNullSafe(udfs.NOT_PLAYED)
+    count = newest.where(of_streams).count()
+    if count:
+        logger.warning("not played: %d groups of Kafka Streams, which deals out tasks", count)
+    return newest.where(~of_streams).drop("strategy")
 
 
 def subjects(warehouse: Warehouse, newest: DataFrame) -> DataFrame:
     """Return one row for each group with what its scenarios begin with, in the columns of ``SubjectRow``.
 
     Args:
-        newest: see ``newest_settled``.
+        newest: see ``without_streams``.
     """
     audits = warehouse.read(GENERATION_AUDITS.name)
     releases = audits.where(F.col("basis") == str(Basis.RECOMPUTED)).select(*GENERATION_KEY, "kafka_version")
@@ -67,35 +84,46 @@ def subjects(warehouse: Warehouse, newest: DataFrame) -> DataFrame:
     return rows.join(topics, ["cluster_id", "topics_hash"])
 
 
-def choose_groups(warehouse: Warehouse, options: WhatIfOptions) -> set[GroupKey]:
-    """Return the groups that match the names and patterns; empty with ``--all``.
+class ChosenGroups(NamedTuple):
+    """The groups that match the names and patterns, and why others that are named are not among them; both empty with ``--all``."""
+
+    keys: set[GroupKey]
+    refusals: list[UsageError]
+
+
+def choose_groups(warehouse: Warehouse, options: WhatIfOptions) -> ChosenGroups:
+    """Return the groups that the options ask for.
 
     Raises:
-        UsageError: a name or pattern matches no group, or a named group has no settled generation with members.
+        UsageError: a name or pattern matches no group, the cluster has none, or no group has a settled generation with members.
     """
-    if options.all:
-        return set()
     audits = warehouse.read(GENERATION_AUDITS.name)
+    if options.all:
+        if options.cluster_id is not None and audits.where(F.col("cluster_id") == options.cluster_id).isEmpty():
+            raise no_group(options.cluster_id)
+        return ChosenGroups(set(), [])
     found = audits.groupBy(*GROUP_KEY).agg(F.bool_or(_can_be_played()).alias("can_be_played")).collect()
     of_all = {GroupKey(row["cluster_id"], row["group_id"]): bool(row["can_be_played"]) for row in found}
     known = {key: can for key, can in of_all.items() if options.cluster_id in (None, key.cluster_id)}
     chosen: set[GroupKey] = set()
+    refused: set[GroupKey] = set()
     for name in options.groups:
         keys = matching(name, known)
         if not keys:
             raise no_match(name, known, options.cluster_id, {key.cluster_id for key in of_all})
-        unplayable = sorted(key for key in keys if key.group_id == name and not known[key])
-        if unplayable:
-            where = f"group {shown(name)} of cluster {shown(unplayable[0].cluster_id)}"
-            raise UsageError(f"{where}: found no settled generation with members")
+        refused |= {key for key in keys if key.group_id == name and not known[key]}
         chosen |= {key for key in keys if known[key]}
+    refusals = [
+        UsageError(f"group {shown(key.group_id)} of cluster {shown(key.cluster_id)}: found no settled generation with members")
+        for key in sorted(refused)
+    ]
     if not chosen:
-        raise UsageError(f"groups {listed(options.groups)}: none has a settled generation with members")
-    return chosen
+        raise refusals[0] if refusals else UsageError(f"groups {listed(options.groups)}: none has a settled generation with members")
+    return ChosenGroups(chosen, refusals)
 
 
 def run(context: RunContext, options: WhatIfOptions) -> StageResult:
-    """Play the scenarios of the chosen groups and write the results.
+    """Play the scenarios of the chosen groups and write the results. Logs which groups cannot be played.
 
     Raises:
         UsageError: see ``choose_groups``; or there is no group that can be played.
@@ -104,12 +132,15 @@ def run(context: RunContext, options: WhatIfOptions) -> StageResult:
     audits = warehouse.read(GENERATION_AUDITS.name)
     if options.cluster_id is not None:
         audits = audits.where(F.col("cluster_id") == options.cluster_id)
-    chosen = choose_groups(warehouse, options)
+    chosen, refusals = choose_groups(warehouse, options)
+    for refusal in refusals:
+        logger.warning("not played: %s", refusal)
     if chosen:
         keys = context.spark.createDataFrame(pa.Table.from_pylist([key._asdict() for key in sorted(chosen)]))
         audits = audits.join(F.broadcast(keys), list(GROUP_KEY), "left_semi")
     settings = udfs.PlaySettings(read_changes(options), options.members, options.threads_per_member, context.worker_limits)
-    rows = spread_groups(subjects(warehouse, newest_settled(audits)))
+    newest = without_streams(warehouse.materialize_keys("newest_settled", newest_settled(audits)).rows)
+    rows = spread_groups(subjects(warehouse, newest))
     played = warehouse.materialize("what_if", rows.mapInArrow(partial(udfs.play_groups, settings=settings), PLAYED_ROWS))
     _write(context, played)
     if not warehouse.rows_written[SCENARIOS.name]:

@@ -35,6 +35,9 @@ from schemas.vocabulary import GroupType
 BATCH_WEIGHT = 100_000
 """Rows of a batch and partitions in them, together: enough to be cheap, and not too many for a worker's memory."""
 
+NOT_PLAYED = STREAMS
+"""The strategy of groups that are not played: it deals out tasks, not partitions."""
+
 
 @dataclass(frozen=True)
 class PlaySettings:
@@ -77,12 +80,10 @@ def _played_rows(batches: Iterable[pa.RecordBatch], settings: PlaySettings, guar
 def _play_group(rows: Iterable[SubjectRow], settings: PlaySettings) -> Iterator[PlayedRow]:
     (row,) = rows
     snapshot = unpack_snapshot_row(row)
-    if snapshot.strategy == STREAMS:  # it deals out tasks, not partitions
-        return
     subject = Subject.of(_stored(row, snapshot), PartitionWeights(), settings.threads)
     key: dict[str, Any] = {name: row[name] for name in ("cluster_id", "group_id", "generation", "position", "observed_at_ms")}
     for name, rehearsal in _rehearsals(subject, settings):
-        yield from _scenario_rows({**key, "scenario": name}, rehearsal)
+        yield from _scenario_rows({**key, "scenario": name}, rehearsal, settings.threads if settings.members is None else 1)
 
 
 def _rehearsals(subject: Subject, settings: PlaySettings) -> Iterator[tuple[str, Rehearsal]]:
@@ -116,9 +117,9 @@ def _stored(row: SubjectRow, snapshot: Snapshot) -> StoredGeneration:
     )
 
 
-def _scenario_rows(key: Mapping[str, Any], rehearsal: Rehearsal) -> Iterator[PlayedRow]:
+def _scenario_rows(key: Mapping[str, Any], rehearsal: Rehearsal, threads: int) -> Iterator[PlayedRow]:
     cheapest = rehearsal.cheapest.strategy if rehearsal.cheapest is not None else None
-    yield {"scenario": {**key, "changes": _text_of(rehearsal.changes), "cheapest_strategy": cheapest}}
+    yield {"scenario": {**key, "changes": changes_text(rehearsal.changes, threads), "cheapest_strategy": cheapest}}
     for answer in rehearsal.answers:
         common = {**key, "strategy": answer.strategy, "status": answer.status, "detail": answer.refusal, "kafka_version": answer.release}
         if answer.played is None:
@@ -128,9 +129,15 @@ def _scenario_rows(key: Mapping[str, Any], rehearsal: Rehearsal) -> Iterator[Pla
             yield {"outcome": {**common, "is_cheapest": answer is rehearsal.cheapest, **_figures(outcome), **_holdings(outcome)}}
 
 
-def _text_of(changes: Changes) -> str:
-    """Return the changes as JSON, with the names of the options."""
+def changes_text(changes: Changes, threads: int) -> str:
+    """Return the changes as JSON, with the names of the options.
+
+    Args:
+        threads: consumers of each member that the changes count.
+    """
     given = {one.name: value for one in fields(changes) if (value := getattr(changes, one.name)) not in (None, 0, False, (), {})}
+    if threads > 1:
+        given["threads_per_member"] = threads
     return json.dumps(given, ensure_ascii=False)
 
 

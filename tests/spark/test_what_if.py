@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from schemas.tables import REHEARSED_TABLES, TABLES
+from jobs.runtime.errors import UsageError
+from jobs.what_if import save
+from jobs.what_if.options import WhatIfOptions
+from schemas.tables import GENERATION_AUDITS, REHEARSED_TABLES, TABLES
+from tests.builders.frames import TablesInMemory, frame
 from tests.builders.tables import content, rows
 
 COUNTS = ("--members", "2..4", "--strategies", "range,roundrobin,sticky,cooperative-sticky,uniform,server-range")
@@ -90,6 +95,28 @@ def test_scenarios_name_their_changes_and_the_generation_before(saved: Path) -> 
     assert {row["changes"] for row in scenarios if row["run_id"] == "static"} == {'{"static_ids": true}'}
     assert {row["group_id"] for row in scenarios if row["run_id"] == "static"} == {name for _, name in newest if name.startswith("alerts")}
     assert all(newest[row["cluster_id"], row["group_id"]] == row["position"] for row in scenarios)
+
+
+def test_groups_of_kafka_streams_are_counted_in_the_log(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    key = {"cluster_id": "c", "basis": "observed", "is_settled": True, "member_count": 1, "topics_hash": "t"}
+    strategies = {"a": ["range", "stream"], "b": ["stream"], "c": ["stream", "range"], "d": [None]}
+    audits = [{**key, "group_id": name, "position": at, "strategy": one} for name, of in strategies.items() for at, one in enumerate(of)]
+    newest = save.newest_settled(frame(spark, GENERATION_AUDITS.schema, audits))
+    assert sorted(save.without_streams(newest).collect()) == [("c", "c", 1, "t"), ("c", "d", 0, "t")]
+    assert caplog.messages == ["not played: 2 groups of Kafka Streams, which deals out tasks"]
+
+
+def test_named_groups_without_members_are_refused_only_where_no_other_can_be_played(spark: SparkSession) -> None:
+    key = {"basis": "observed", "position": 1, "is_settled": True}
+    audits = [{**key, "cluster_id": cluster, "group_id": "g", "member_count": count} for cluster, count in (("one", 2), ("two", 0))]
+    tables: Any = TablesInMemory({"generation_audits": frame(spark, GENERATION_AUDITS.schema, audits)})
+    keys, refusals = save.choose_groups(tables, WhatIfOptions(groups=("g",)))
+    assert keys == {("one", "g")}
+    assert list(map(str, refusals)) == ["group 'g' of cluster 'two': found no settled generation with members"]
+    with pytest.raises(UsageError, match=r"^group 'g' of cluster 'two': found no settled generation with members$"):
+        save.choose_groups(tables, WhatIfOptions(groups=("g",), cluster_id="two"))
+    with pytest.raises(UsageError, match=r"^groups of cluster 'three': found none, expected at least one"):
+        save.choose_groups(tables, WhatIfOptions(all=True, cluster_id="three"))
 
 
 def test_first_run_that_saves_makes_the_tables_and_its_row_publishes_them(saved: Path, demo_warehouse: Path) -> None:

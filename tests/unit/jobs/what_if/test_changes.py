@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from jobs.reading.groups import read_groups
 from jobs.reading.published import open_published
 from jobs.reading.stored import Client, GroupKey, StoredGeneration
 from jobs.what_if.changes import Changes, scenario_for, strategies_for
+from jobs.what_if.udfs import changes_text
 from tests.builders.published_warehouse import at, generation, member, write_warehouse
 
 
@@ -69,6 +71,11 @@ def test_counts_are_of_members_with_several_threads(tmp_path: Path):
     group = stored(tmp_path, ("1", "a", None), ("2", "b", None))
     scenario = scenario_for(Changes(add_members=2, remove_members=1), group, "sticky", 3)
     assert (scenario.added, scenario.removed, scenario.strategy) == (6, 3, "sticky")
+
+
+def test_saved_changes_name_the_threads_of_what_they_count():
+    assert json.loads(changes_text(Changes(add_members=2), 4)) == {"add_members": 2, "threads_per_member": 4}
+    assert json.loads(changes_text(Changes(add_members=2), 1)) == {"add_members": 2}
 
 
 def test_strategies_are_those_that_fit(tmp_path: Path):
