@@ -59,7 +59,7 @@ def _unknown_topics(problem: GroupProblem) -> Iterator[str]:
             f"Say how many it has: --partitions {topic}=N."
         )
     if len(unknown) > MOST_TOPICS:
-        yield f"The same is so for {len(unknown) - MOST_TOPICS} more topics that members subscribe to."
+        yield f"The same is so for {len(unknown) - MOST_TOPICS} more of the topics that members subscribe to."
 
 
 def _grown_topics(subject: Subject, problem: GroupProblem) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _grown_topics(subject: Subject, problem: GroupProblem) -> Iterator[str]:
             f"add --partitions {topic}={seen[topic]}."
         )
     if len(grown) > MOST_TOPICS:
-        yield f"{len(grown) - MOST_TOPICS} more topics have more partitions there."
+        yield f"The same is so for {len(grown) - MOST_TOPICS} more of the topics."
 
 
 def _too_many_members(problem: GroupProblem) -> Iterator[str]:

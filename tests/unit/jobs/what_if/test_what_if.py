@@ -178,7 +178,7 @@ def test_topics_without_a_known_partition_count_are_named(ask: Any):
     topics = ("s", "w\x1b", "x", "y", "z")
     _, out, _ = ask("pair", "--subscribe", ",".join(("orders", *topics)), "--partitions", "s=3")
     assert [line for line in out.splitlines() if "No partitions" in line] == [sentence.format(topic) for topic in ("w\\x1b", "x", "y")]
-    assert "note: The same is so for 1 more topics that members subscribe to." in out
+    assert "note: The same is so for 1 more of the topics that members subscribe to." in out
     assert "No partitions" not in ask("pair", "--subscribe", "orders,s", "--partitions", "s=3")[1]
 
 
