@@ -74,7 +74,7 @@ class Replay:
         problem = _problem(_claiming_targets(snapshot, before), topics)
         follows = before is not None and is_follow_up(_observed_generation(before), Generation(0, snapshot.strategy or "", problem, {}))
         is_start = before is None and not _is_beginning(snapshot)
-        recomputed = self._recompute(snapshot, problem, topics, is_start)
+        recomputed = self._recompute(snapshot, problem, topics, _lacks_claims(snapshot, before, is_start))
         was_assigned = bool(snapshot.members) and not snapshot.is_conversion
         observed = Solution(
             OBSERVED,
@@ -106,7 +106,7 @@ class Replay:
 
     # -- recomputed
 
-    def _recompute(self, snapshot: Snapshot, problem: GroupProblem, topics: Sequence[ResolvedTopic], is_start: bool) -> Solution:
+    def _recompute(self, snapshot: Snapshot, problem: GroupProblem, topics: Sequence[ResolvedTopic], lacks_claims: bool) -> Solution:
         strategy = snapshot.strategy or ""
         if not snapshot.members:
             return Solution(RECOMPUTED, strategy, SOLVED, {}, rebalance_count=0, conformance=Conformance.NOT_COMPARABLE)
@@ -124,7 +124,7 @@ class Replay:
             if solution.conformance is Conformance.NOT_COMPARABLE and solution.status in (SOLVED, UNSUPPORTED):
                 break  # another release would not be comparable either
         assert first is not None  # there is always a release
-        if first.conformance is Conformance.DIFFERS and could_differ_by_unknowns(strategy, problem, topics, is_start=is_start):
+        if first.conformance is Conformance.DIFFERS and could_differ_by_unknowns(strategy, problem, topics, lacks_claims=lacks_claims):
             return replace(first, conformance=Conformance.NOT_COMPARABLE)
         return first
 
@@ -248,6 +248,20 @@ def _is_beginning(snapshot: Snapshot) -> bool:
     return snapshot.generation <= 1 or not snapshot.members or is_first_target
 
 
+def _lacks_claims(snapshot: Snapshot, before: Step | None, is_start: bool) -> bool:
+    """Return whether the assignor saw claims, or the target before, and neither is known.
+
+    A broker's assignor starts from the target before. A generation in between that has no record, or that no poll saw, had another one.
+    """
+    if snapshot.strategy in SERVER_SIDE:
+        is_missing = before is not None and (snapshot.is_poll or snapshot.generation > before.snapshot.generation + 1)
+        return is_start or is_missing
+    if any(member.owned or member.user_data for member in snapshot.members):
+        return False
+    is_silent = all(snapshot.subscription_versions.get(member.member_id) is None for member in snapshot.members)
+    return is_start or (before is not None and snapshot.is_poll and is_silent)
+
+
 def _claiming_targets(snapshot: Snapshot, before: Step | None) -> tuple[Member, ...]:
     """Return the members as their assignor saw them. A broker's starts from the target before, even if members have not reached it."""
     if snapshot.strategy not in SERVER_SIDE:
@@ -268,11 +282,14 @@ def _is_static_rewrite(before: Snapshot, snapshot: Snapshot) -> bool:
 
 
 def _is_another_poll(before: Snapshot, snapshot: Snapshot) -> bool:
-    """Return whether a snapshot at one moment shows the same generation again, with the same members in static or dynamic membership."""
-    if not snapshot.is_poll:
+    """Return whether a snapshot at one moment shows the same generation again, with the same members in static or dynamic membership.
+
+    Polls have the partitions of a member in any order.
+    """
+    if not snapshot.is_poll or (before.generation, before.strategy) != (snapshot.generation, snapshot.strategy):
         return False
-    same = (before.generation, before.strategy, before.assigned) == (snapshot.generation, snapshot.strategy, snapshot.assigned)
-    return same and {owner_of(member) for member in before.members} == {owner_of(member) for member in snapshot.members}
+    old, new = ({member_id: set(held) for member_id, held in one.assigned.items()} for one in (before, snapshot))
+    return old == new and {owner_of(member) for member in before.members} == {owner_of(member) for member in snapshot.members}
 
 
 def _new_names(before: Snapshot, snapshot: Snapshot) -> dict[str, str]:

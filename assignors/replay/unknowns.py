@@ -13,19 +13,30 @@ from assignors.replay.topic_metadata import ResolvedTopic
 _START_FROM_CLAIMS = frozenset({"sticky", "cooperative-sticky", "uniform"})
 
 
-def could_differ_by_unknowns(strategy: str, problem: GroupProblem, topics: Iterable[ResolvedTopic], *, is_start: bool) -> bool:
+_RACK_AWARE = frozenset({"range", "sticky", "cooperative-sticky"})
+"""Strategies of clients that go by racks since Kafka 3.5 (KIP-881)."""
+
+
+def could_differ_by_unknowns(strategy: str, problem: GroupProblem, topics: Iterable[ResolvedTopic], *, lacks_claims: bool) -> bool:
     """Return whether the assignor might have given other loads with facts that it saw and that are unknown here.
 
     Args:
         problem: as it was computed.
         topics: source of the problem's partition counts.
-        is_start: the generation before is not known.
+        lacks_claims: the assignor saw claims, or a target before, that are not known.
     """
     subscribed = subscribed_topics(problem)
     if any(topic.is_uncertain and topic.topic in subscribed for topic in topics):
         return True
-    if depends_on_missing_ids(strategy, problem):
+    if depends_on_missing_ids(strategy, problem) or _lacks_racks(strategy, problem):
         return True
     # With equal subscriptions claims decide which partitions a member gets, not how many.
-    is_unclaimed = not any(member.owned or member.user_data for member in problem.members)
-    return is_start and strategy in _START_FROM_CLAIMS and is_unclaimed and first_differing_member(problem.members) is not None
+    return lacks_claims and strategy in _START_FROM_CLAIMS and first_differing_member(problem.members) is not None
+
+
+def _lacks_racks(strategy: str, problem: GroupProblem) -> bool:
+    """Return whether members have racks, and no metadata snapshot shows those of the replicas of a topic that they read."""
+    if strategy not in _RACK_AWARE or not any(member.rack for member in problem.members):
+        return False
+    read = (problem.topics[name] for name in subscribed_topics(problem) if name in problem.topics)
+    return any(topic.partition_racks is None or not all(topic.partition_racks) for topic in read)

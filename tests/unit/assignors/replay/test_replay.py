@@ -713,3 +713,61 @@ def test_a_poll_that_names_an_instance_no_more_shows_another_member() -> None:
     assert static.is_poll and dynamic.is_poll
     steps = play(Replay(("range",)), looks(t=1), static, dynamic, replace(static, position=3))
     assert [step.is_rewrite for step in steps] == [False, False, False]
+
+
+def test_a_poll_may_list_the_partitions_of_a_member_in_another_order() -> None:
+    polls = [replace(snapshot(5, {"a": given}, position=at), has_subscriptions=False) for at, given in enumerate(("t0 t1", "t1 t0"))]
+    assert [step.is_rewrite for step in play(Replay(("range",)), looks(t=2), *polls)] == [False, True]
+
+
+# -- facts that the assignor saw, and that are not known
+
+
+@pytest.mark.parametrize("is_empty", [False, True], ids=["no racks at all", "partitions without replicas"])
+def test_assignment_by_racks_that_no_snapshot_shows_is_not_comparable(is_empty: bool) -> None:
+    """Kafka's RangeAssignor goes by racks since 3.5. Without them it gives other loads here."""
+    racks = {"t": (("r1",), ("r2",), ("r1",)), "u": (("r2",), ("r2",), ("r1",), ("r2",), ("r1",))}
+    members = Member("a", ("t", "u"), rack="r2"), Member("b", ("t", "u"), rack="r1")
+    given = assign("range", GroupProblem({name: Topic(len(one), one) for name, one in racks.items()}, members))
+    recorded = Snapshot(1, 1, 100, 0, "range", "a", False, members, dict(given), {"a": 3, "b": 3}, {})
+    unknown = {name: ((),) * len(one) if is_empty else None for name, one in racks.items()}
+    for shown, expected in ((racks, Conformance.EXACT), (unknown, Conformance.NOT_COMPARABLE)):
+        runs = {name: [TopicRun(0, 0, len(racks[name]), None, one)] for name, one in shown.items()}
+        (step,) = play(Replay(()), ClusterLooks([0], runs), recorded)
+        assert of_basis(step, "observed").conformance is expected
+
+
+@pytest.mark.parametrize(("version", "expected"), [(None, Conformance.NOT_COMPARABLE), (1, Conformance.DIFFERS)])
+def test_assignment_by_claims_that_a_poll_leaves_out_is_not_comparable(version: int | None, expected: Conformance) -> None:
+    """n joins a and b, who keep what they had. Whether they claimed it is not known where the source names no subscription version."""
+    topics = {"t": Topic(4), "u": Topic(3), "v": Topic(2)}
+    old, new = (Member("a", ("t",)), Member("b", ("t", "u"))), Member("n", ("u", "v"))
+    first = assign(COOPERATIVE, GroupProblem(topics, old))
+    claiming = tuple(replace(one, owned=tuple(sorted(first[one.member_id])), owned_generation=1) for one in old)
+    polls = [
+        Snapshot(at, at, 100 + at, 0, COOPERATIVE, None, False, who, dict(given), {one.member_id: version for one in who}, {}, True, True)
+        for at, who, given in ((1, old, first), (2, (*old, new), assign(COOPERATIVE, GroupProblem(topics, (*claiming, new)))))
+    ]
+    steps = play(Replay(()), looks(t=4, u=3, v=2), *polls)
+    assert [of_basis(step, "observed").conformance for step in steps] == [Conformance.EXACT, expected]
+
+
+@pytest.mark.parametrize(("epoch", "is_poll"), [(4, False), (3, True), (3, False)])
+def test_target_after_one_that_is_not_known_is_not_comparable(epoch: int, is_poll: bool) -> None:
+    """In an epoch without a record, or that no poll saw, x was a member. A broker's assignor starts from the target of that epoch."""
+    ids = {"t": "AAAAAAAAAAEAAAAAAAAAAg", "u": "4GeQdCG4KapIgM28ULGOlQ"}
+    topics = {"t": Topic(1, topic_id=ids["t"]), "u": Topic(2, topic_id=ids["u"])}
+    cluster = ClusterLooks([0], {name: [TopicRun(0, 0, topic.partition_count, topic.topic_id)] for name, topic in topics.items()})
+    both = Member("m0", ("t", "u")), Member("m1", ("t", "u"))
+
+    def target(members: tuple[Member, ...], before: Assignment) -> Assignment:
+        return assign("uniform", GroupProblem(topics, tuple(replace(one, owned=before.get(one.member_id, ())) for one in members)))
+
+    first, now = target(both, {}), (*both, Member("n", ("t",)))
+    last = target(now, target((*both, Member("x", ("t", "u"))), first))
+    targets = [
+        Snapshot(number, number, 100 + number, 0, "uniform", None, False, who, dict(given), {}, {}, True, is_poll)
+        for number, who, given in ((2, both, first), (epoch, now, last))
+    ]
+    expected = Conformance.NOT_COMPARABLE if is_poll or epoch > 3 else Conformance.DIFFERS
+    assert [of_basis(step, "observed").conformance for step in play(Replay(()), cluster, *targets)] == [Conformance.EXACT, expected]
