@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from jobs import cli, gates
+from jobs.context import RunContext
 from jobs.runtime.errors import PlatformError
-from schemas.tables import TABLES
+from schemas.tables import ALL_TABLES, GROUP_EVENTS, TABLES
+from tests.builders.frames import frame, moment
 from tests.builders.tables import rows
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -43,6 +48,22 @@ def test_a_failed_critical_gate_publishes_nothing(
     (run,) = rows(warehouse, "runs")
     assert run["status"] == "refused"
     assert {name for name in TABLES if name != "runs" and rows(warehouse, name)} == set()
+
+
+def test_line_that_names_members_only_passes_the_gates(spark: SparkSession) -> None:
+    fenced = {"cluster_id": "c", "broker": "1", "logged_at": moment(1_000), "line_hash": "h", "ordinal": 0, "event": "static_fenced"}
+    events = frame(spark, GROUP_EVENTS.schema, [{**fenced, "run_sequence": 1}])
+    warehouse = SimpleNamespace(rows_written={GROUP_EVENTS.name: 1}, read_new=lambda name, consumed: events)
+    results = gates.run(cast(RunContext, SimpleNamespace(warehouse=warehouse, run_sequence=1)), CONF)
+    assert results and all(result.success for result in results)
+
+
+def test_no_gate_refuses_a_null_that_a_table_describes() -> None:
+    for table, suite in gates.read_suites(CONF / "expectations").items():
+        needed = {expectation["column"] for expectation in suite if expectation["type"] == "expect_column_values_to_not_be_null"}
+        fields = ALL_TABLES[table].schema.fields
+        assert needed <= {field.name for field in fields}, table
+        assert needed.isdisjoint(field.name for field in fields if "null" in field.metadata["comment"]), table
 
 
 def test_malformed_suite_is_refused(tmp_path: Path) -> None:
