@@ -1,7 +1,7 @@
 """Commit findings: offset commits, topic metadata, the newest generation of each group -> ``findings`` on what groups commit.
 
 These findings are about the newest generation only. They use all commits and topic metadata, tombstones and the records of members, and
-how far logs have been read. A run that landed some of these computes the findings again and writes only what changed.
+how far logs have been read. If some of these are new since the last audit, a run computes the findings again and writes only what changed.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ from schemas.wire.keys import OFFSETS_TOPIC
 
 READ_HERE = {GROUP_RECORDS.name: f"{GROUP_RECORDS.name} for {FINDINGS.name}"}
 """Table -> the name under which ``runs.consumed`` records how far its rows were used here."""
+LANDED_UNTIL_READ_HERE = f"landed_until for {FINDINGS.name}"
+"""The same name for ``runs.landed_until``: ``runs.consumed`` has the last run that has audited."""
 Stage = Callable[[str, DataFrame], DataFrame]
 """``Warehouse.materialize_together``, or a function like it."""
 BUSY_WINDOW_S, LEAST_WINDOW_S = 3_600, 60
@@ -250,9 +252,13 @@ def commit_facts(
 
 
 def has_new_records(context: RunContext) -> bool:
-    """Return whether records of groups have landed since they were last used here, or logs have been read further in this run."""
+    """Return whether records of groups have landed since they were last used here, or logs may have been read further.
+
+    Logs may have been if a run came since the last audit, such as ``land``. If it read nothing, the same findings are computed again.
+    """
     has_unread = any(context.unread(name, reader) is not None for name, reader in READ_HERE.items())
-    return has_unread or context.state.landed_until != context.before.landed_until
+    is_read_further = context.state.landed_until != context.before.landed_until
+    return has_unread or is_read_further or context.state.consumed.get(LANDED_UNTIL_READ_HERE, 0) < context.run_sequence - 1
 
 
 def refresh(context: RunContext) -> None:

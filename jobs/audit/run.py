@@ -332,11 +332,13 @@ def run(context: RunContext) -> StageResult:
     look_findings.refresh(context, consumed)
     logged_causes.refresh(context)
     stuck_findings.refresh(context)
+    by_table = (READ_HERE, look_findings.READ_HERE, commit_findings.READ_HERE, stuck_findings.READ_HERE)
     used = {SOLUTIONS.name: SOLUTIONS.name, logged_causes.READ_HERE: GROUP_EVENTS.name} | {
-        reader: table for readers in (READ_HERE, look_findings.READ_HERE, commit_findings.READ_HERE) for table, reader in readers.items()
+        reader: table for readers in by_table for table, reader in readers.items()
     }
     read_now = [reader for reader, table in used.items() if context.unread(table, reader) is not None]
-    return StageResult(context.state.using(dict.fromkeys((*read_now, ORIGINS_READ_HERE), context.run_sequence)))
+    known_now = (*read_now, ORIGINS_READ_HERE, commit_findings.LANDED_UNTIL_READ_HERE)
+    return StageResult(context.state.using(dict.fromkeys(known_now, context.run_sequence)))
 
 
 def _audit(context: RunContext, consumed: int) -> StagedKeys | None:

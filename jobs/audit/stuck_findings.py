@@ -1,7 +1,7 @@
 """Stuck findings: ``group_events``, the newest generation of each group -> ``findings`` on classic groups whose rebalance does not end.
 
 No record shows a rebalance that has not ended. A coordinator's log has its beginning, and polls see the group in it. The events are
-compared with the newest generation of a group, so each run that has landed events or generations computes these findings again.
+compared with the newest generation of a group, so these findings are computed again if events or generations are new since the last audit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jobs.storage.changed_findings import replace_findings
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import STUCK_FACTS
 from schemas.tables import FINDINGS, GENERATION_AUDITS, GROUP_EVENTS, SUBSCRIPTION_SNAPSHOTS
-from schemas.vocabulary import Basis, CoordinatorEvent, GroupType
+from schemas.vocabulary import Basis, CoordinatorEvent, GroupType, Rule
 
 BEGINS = (CoordinatorEvent.REBALANCE_STARTED, CoordinatorEvent.REBALANCE_SEEN)
 ENDS = (
@@ -25,6 +25,8 @@ ENDS = (
     *(CoordinatorEvent.CONVERTED_TO_CONSUMER, CoordinatorEvent.GROUP_LOADED, CoordinatorEvent.GROUP_UNLOADED),
 )
 """Events after which a rebalance is over, or another coordinator has the group."""
+READ_HERE = {name: f"{name} for {Rule.STUCK_REBALANCING}" for name in (GROUP_EVENTS.name, GENERATION_AUDITS.name)}
+"""Table -> the name under which ``runs.consumed`` records how far its rows were used here."""
 
 
 def open_rebalances(events: DataFrame) -> DataFrame:
@@ -83,8 +85,9 @@ def stuck_facts(begun: DataFrame, events: DataFrame, audits: DataFrame, snapshot
 
 def refresh(context: RunContext) -> None:
     """Write new findings on rebalances that do not end, and delete stored ones that no longer hold."""
-    warehouse, names = context.warehouse, (GROUP_EVENTS.name, GENERATION_AUDITS.name)
-    if any(warehouse.is_empty(name) for name in names) or context.run_sequence not in [context.written.get(name) for name in names]:
+    warehouse = context.warehouse
+    has_new_rows = any(context.unread(name, reader) is not None for name, reader in READ_HERE.items())
+    if not has_new_rows or any(warehouse.is_empty(name) for name in READ_HERE):
         return
     events = warehouse.read(GROUP_EVENTS.name)
     audits = warehouse.read(GENERATION_AUDITS.name).where(F.col("basis") == str(Basis.OBSERVED))

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from jobs.storage.scratch import StagedKeys
 from schemas.staging import DECODED_ROWS
-from schemas.tables import GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import FINDINGS, GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 Row = dict[str, Any]
@@ -119,9 +119,20 @@ class TablesInMemory:
 
 @dataclass
 class StoredInMemory(TablesInMemory):
-    """The part of a warehouse that updates of stored audits need; it keeps what replaces others."""
+    """The part of a warehouse that updates of stored audits and new findings need; it keeps what is written.
+
+    It is in its fourth run, which has written nothing else.
+    """
 
     replaced: list[Row] = field(default_factory=list)
+    appended: list[Row] = field(default_factory=list)
+    run_sequence: int = 4
+    rows_written: dict[str, int] = field(default_factory=dict)
+
+    def append(self, name: str, rows: DataFrame) -> int:
+        assert name == FINDINGS.name
+        self.appended = [row.asDict(recursive=True) for row in rows.collect()]
+        return len(self.appended)
 
     def materialize_any(self, name: str, rows: DataFrame) -> DataFrame | None:
         return None if rows.isEmpty() else rows.localCheckpoint()

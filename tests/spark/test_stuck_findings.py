@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from jobs.audit.stuck_findings import open_rebalances, stuck_facts
-from schemas.tables import GENERATION_AUDITS, GROUP_EVENTS
-from tests.builders.frames import Row, frame, member_row, moment, snapshot_row, snapshots
+from jobs.audit.stuck_findings import READ_HERE, open_rebalances, refresh, stuck_facts
+from jobs.context import MetadataIndex, RunContext, RunState
+from jobs.storage.warehouse import Warehouse
+from schemas.config import Settings
+from schemas.keys import GENERATION_KEY
+from schemas.tables import GENERATION_AUDITS, GROUP_EVENTS, SUBSCRIPTION_SNAPSHOTS
+from tests.builders.frames import Row, StoredInMemory, frame, member_row, moment, snapshot_row, snapshots
 
 GENERATION_S = 100
 """The time of the newest generation of each group; broker 1 writes its last line at 900 s, broker 2 at 150 s."""
@@ -52,8 +56,16 @@ def facts(spark: SparkSession) -> dict[str, dict[str, Any]]:
 
 
 def facts_of(spark: SparkSession, rows_of_events: list[Row]) -> dict[str, dict[str, Any]]:
-    events = frame(spark, GROUP_EVENTS.schema, rows_of_events)
-    generations = [
+    events, (audits, of_groups) = frame(spark, GROUP_EVENTS.schema, rows_of_events), generations(spark)
+    begun = open_rebalances(events)
+    rows = stuck_facts(begun, events, audits, of_groups).collect()
+    assert len({row["group_id"] for row in rows}) == len(rows)
+    return {row["group_id"]: row.asDict() for row in rows}
+
+
+def generations(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
+    """Return the audits and the snapshots of two generations of each group."""
+    of_groups = [
         snapshot_row(
             group,
             generation,
@@ -64,11 +76,9 @@ def facts_of(spark: SparkSession, rows_of_events: list[Row]) -> dict[str, dict[s
         for group in CASES
         for generation in (1, 2)
     ]
-    audits = [{name: row[name] for name in ("cluster_id", "group_id", "generation", "position", "observed_at")} for row in generations]
-    begun = open_rebalances(events)
-    rows = stuck_facts(begun, events, frame(spark, GENERATION_AUDITS.schema, audits), snapshots(spark, *generations)).collect()
-    assert len({row["group_id"] for row in rows}) == len(rows)
-    return {row["group_id"]: row.asDict() for row in rows}
+    of_audits = {"basis": "observed", "strategy": "range"}
+    audits = [{**of_audits, **{name: row[name] for name in GENERATION_KEY}, "observed_at": row["observed_at"]} for row in of_groups]
+    return frame(spark, GENERATION_AUDITS.schema, audits), snapshots(spark, *of_groups)
 
 
 def test_rebalance_lasts_from_its_first_sign_to_the_last_one(spark: SparkSession) -> None:
@@ -90,3 +100,18 @@ def test_of_events_in_one_millisecond_the_same_one_counts_in_any_order(spark: Sp
     first, second = (facts_of(spark, rows)["seen"] for rows in (pair, pair[::-1]))
     assert first == second
     assert (first["state"], first["reason"]) == (("2", None) if word == SEEN else (None, "1"))
+
+
+@pytest.mark.parametrize(("used_until", "expected"), [(2, ["logged"]), (3, [])], ids=["landed by the run before", "used before"])
+def test_events_that_another_run_has_landed_are_used_once(spark: SparkSession, used_until: int, expected: list[str]) -> None:
+    """The third run was ``land``, and the fourth one is ``audit``."""
+    audits, of_groups = generations(spark)
+    events = frame(
+        spark, GROUP_EVENTS.schema, [event_row("logged", (110, STARTED, "1")), event_row("other lines", (900, "member_left", "1"))]
+    )
+    tables = {GROUP_EVENTS.name: events, GENERATION_AUDITS.name: audits, SUBSCRIPTION_SNAPSHOTS.name: of_groups}
+    stored = StoredInMemory(tables)
+    warehouse = cast("Warehouse", stored)
+    state = RunState(dict.fromkeys(READ_HERE.values(), used_until), {GENERATION_AUDITS.name: 2, GROUP_EVENTS.name: 3})
+    refresh(RunContext(warehouse, Settings(), "fourth", moment(0), MetadataIndex(warehouse), before=state, state=state))
+    assert [row["group_id"] for row in stored.appended] == expected
