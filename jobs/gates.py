@@ -1,4 +1,4 @@
-"""Gates: expectations on what a run wrote, checked before it is published. The only import of great_expectations.
+"""Gates: expectations on what a run wrote, checked before it is published, and its serious findings. The only import of great_expectations.
 
 Each table has one suite, in ``conf/expectations/<table>.yaml``, for the rows of the run in progress. Only failed expectations are
 counted. Results contain counts, never values of the data. Gates do not check that keys are unique, since that would shuffle every table:
@@ -16,12 +16,15 @@ from typing import Any
 
 import yaml
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from jobs.context import RunContext
 from jobs.decoders.describe_model import NOT_A_TABLE_LINE
 from jobs.land.refused_records import show_quarantine
 from jobs.runtime.errors import GateFailedError, PlatformError
-from schemas.tables import ALL_TABLES
+from jobs.storage.warehouse import Warehouse
+from schemas.keys import GENERATION_KEY
+from schemas.tables import ALL_TABLES, FINDINGS
 from schemas.vocabulary import Outcome, Severity, Source
 
 logger = logging.getLogger(__name__)
@@ -118,6 +121,22 @@ def run(context: RunContext, conf_folder: Path) -> list[GateResult]:
             f"nothing was published, critical gates failed: {named}; correct the capture, or the expectations in {suite_folder}"
         )
     return results
+
+
+def count_serious(warehouse: Warehouse, limit: Severity, run_sequence: int) -> int:
+    """Return how many findings of a published run are new and of a severity or a worse one.
+
+    A finding is not new if the run before had published one of its rule and severity for the same generation: only figures have changed,
+    or the generation was audited again.
+    """
+    if warehouse.is_empty(FINDINGS.name):
+        return 0
+    is_serious = F.col("severity").isin([str(severity) for severity in Severity if severity.rank >= limit.rank])
+    found = warehouse.read_new(FINDINGS.name, run_sequence - 1).where((F.col("run_sequence") == run_sequence) & is_serious)
+    before = None if found.isEmpty() else warehouse.read_before(FINDINGS.name, run_sequence)
+    if before is not None:
+        found = found.join(before.where(is_serious), [*GENERATION_KEY, "rule_id", "severity"], "left_anti")
+    return found.count()
 
 
 def _validate(table: str, expectations: list[dict[str, Any]], rows: DataFrame) -> list[GateResult]:

@@ -56,7 +56,7 @@ from jobs.storage.warehouse import Warehouse
 from jobs.verify import run as verify
 from jobs.work import Stage, Work, work_of
 from schemas.tables import FINDINGS, RUNS
-from schemas.vocabulary import EXPIRED, RunStatus, Severity, Source
+from schemas.vocabulary import EXPIRED, RunStatus, Source
 
 logger = logging.getLogger(__name__)
 
@@ -377,13 +377,9 @@ def _report(warehouse: Warehouse, request: Request, summary: dict[str, Any], ver
 
 
 def _check_fail_on(warehouse: Warehouse, request: Request, run_sequence: int, summary: str | None) -> None:
-    """Raise GateFailedError if a published run has serious findings; a repeated call for the same run raises it again."""
+    """Raise GateFailedError if a published run has new serious findings; a repeated call for the same run raises it again."""
     limit = request.settings.quality.fail_on
-    if limit is None or warehouse.is_empty(FINDINGS.name):
-        return
-    serious = [str(severity) for severity in Severity if severity.rank >= limit.rank]
-    findings = warehouse.read(FINDINGS.name)
-    count = findings.where((findings["run_sequence"] == run_sequence) & findings["severity"].isin(serious)).count()
+    count = 0 if limit is None else gates.count_serious(warehouse, limit, run_sequence)
     if count:
         if summary is not None:
             print(summary)

@@ -16,7 +16,8 @@ HEAD = """# Findings
 This page is made from `jobs/findings/`. Evenkeel applies these rules to every snapshot of a group. The table `findings` has one row for
 each snapshot in which a rule holds, with the figures in `evidence`. A lasting problem is found in every snapshot. The report shows a
 group's findings of one rule together, with the text of the newest one. `--fail-on SEVERITY` makes a run exit with 4 if it has a new
-finding of this severity or a worse one.
+finding of this severity or a worse one. A finding is new if the run before had none of its rule and severity for the same snapshot.
+Figures that change, as of a member that is still stalled, make no new finding.
 
 * `critical`: records are not read, or are read twice.
 * `warning`: someone should check it during the day.

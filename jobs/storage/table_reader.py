@@ -115,6 +115,17 @@ class TableReader(Scratch):
         self._published = {name: versions.get(name, 0) for name in self.table_names if name != RUNS.name}
         return newest
 
+    def read_before(self, name: str, run_sequence: int) -> DataFrame | None:
+        """Return the rows of a table that were published before a run; None if nothing was.
+
+        They can be read until VACUUM removes their files.
+        """
+        is_earlier = (F.col("status") == str(RunStatus.PUBLISHED)) & (F.col("run_sequence") < run_sequence)
+        runs = self.read(RUNS.name).where(is_earlier).orderBy(F.desc("run_sequence")).limit(1)
+        for row in runs.select(F.col("table_versions")[name].alias("version")).where("version IS NOT NULL").collect():
+            return self._read_by_delta(name, row["version"]) if self.folder is None else self._read_files(name, row["version"])
+        return None
+
     def is_empty(self, name: str) -> bool:
         """Return True when nothing was ever written to a table, or it does not exist; costs no Spark job on a local file system."""
         return name not in self.table_names or self.version(name) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,8 +13,10 @@ from pyspark.sql import SparkSession
 from jobs import cli, gates
 from jobs.context import RunContext
 from jobs.runtime.errors import PlatformError
-from schemas.tables import ALL_TABLES, GROUP_EVENTS, TABLES
-from tests.builders.frames import frame, moment
+from jobs.storage.warehouse import Warehouse
+from schemas.tables import ALL_TABLES, FINDINGS, GROUP_EVENTS, TABLES
+from schemas.vocabulary import Severity
+from tests.builders.frames import Row, TablesInMemory, frame, moment
 from tests.builders.tables import rows
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -64,6 +66,31 @@ def test_no_gate_refuses_a_null_that_a_table_describes() -> None:
         fields = ALL_TABLES[table].schema.fields
         assert needed <= {field.name for field in fields}, table
         assert needed.isdisjoint(field.name for field in fields if "null" in field.metadata["comment"]), table
+
+
+def finding_row(generation: int, rule_id: str, severity: str, **changes: Any) -> Row:
+    key = {"cluster_id": "c", "group_id": "g", "generation": generation, "position": generation, "rule_id": rule_id}
+    return {**key, "severity": severity, "run_sequence": 3, **changes}
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("critical", 2), ("warning", 4)])
+def test_finding_is_not_new_if_the_run_before_had_it_with_this_severity(spark: SparkSession, limit: str, expected: int) -> None:
+    """The figures of the first one have changed, and the second one was a warning."""
+    left_out, stalled = "partitions_left_out", "member_stalled"
+    before = [
+        finding_row(1, stalled, "warning", message="for 30 minutes", run_sequence=2),
+        finding_row(1, left_out, "warning", run_sequence=2),
+        finding_row(1, "hot_member", "critical", run_sequence=1),
+    ]
+    now = [
+        *(finding_row(1, stalled, "warning", message="for 60 minutes"), finding_row(1, left_out, "critical")),
+        *(finding_row(2, stalled, "warning"), finding_row(2, left_out, "critical"), finding_row(2, "hot_member", "info")),
+        *(before[2], finding_row(1, "restart_loop", "warning")),
+    ]
+    warehouse = TablesInMemory({FINDINGS.name: frame(spark, FINDINGS.schema, now)})
+    earlier = frame(spark, FINDINGS.schema, before)
+    warehouse.read_before = lambda name, run_sequence: earlier if run_sequence == 3 else None  # type: ignore[attr-defined]
+    assert gates.count_serious(cast("Warehouse", warehouse), Severity(limit), 3) == expected
 
 
 def test_malformed_suite_is_refused(tmp_path: Path) -> None:

@@ -485,6 +485,16 @@ def test_readers_follow_the_newest_published_run(warehouse: Warehouse) -> None:
     assert warehouse.read(NAME).count() == 2
 
 
+def test_rows_before_a_run_are_those_that_the_last_published_run_left(spark: SparkSession, warehouse: Warehouse) -> None:
+    publish(warehouse, 1)
+    for sequence, status in ((2, "published"), (3, "failed"), (4, "published")):
+        warehouse.append(NAME, topics(spark, str(sequence)))
+        publish(warehouse, sequence, status)
+    before = {sequence: warehouse.read_before(NAME, sequence) for sequence in (1, 2, 4, 5)}
+    found = {sequence: rows and sorted(row["topics_hash"] for row in rows.collect()) for sequence, rows in before.items()}
+    assert found == {1: None, 2: [], 4: ["2"], 5: ["2", "3", "4"]}
+
+
 def test_unpublished_commits_are_taken_back_and_nothing_else_changes(warehouse: Warehouse) -> None:
     spark = warehouse.spark
     warehouse.append(NAME, topics(spark, "a"))
