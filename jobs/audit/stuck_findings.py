@@ -1,7 +1,8 @@
 """Stuck findings: ``group_events``, the newest generation of each group -> ``findings`` on classic groups whose rebalance does not end.
 
 No record shows a rebalance that has not ended. A coordinator's log has its beginning, and polls see the group in it. The events are
-compared with the newest generation of a group, so these findings are computed again if events or generations are new since the last audit.
+compared with the newest generation of a group and with the records that delete groups. So these findings are computed again if some of
+these are new since the last audit.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.audit import udfs as audit_udfs
+from jobs.audit.deleted_groups import deletions
 from jobs.audit.found_rows import found_in
 from jobs.context import RunContext
 from jobs.findings import STUCK_RULES
 from jobs.storage.changed_findings import replace_findings
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import STUCK_FACTS
-from schemas.tables import FINDINGS, GENERATION_AUDITS, GROUP_EVENTS, SUBSCRIPTION_SNAPSHOTS
+from schemas.tables import FINDINGS, GENERATION_AUDITS, GROUP_EVENTS, GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import Basis, CoordinatorEvent, GroupType, Rule
 
 BEGINS = (CoordinatorEvent.REBALANCE_STARTED, CoordinatorEvent.REBALANCE_SEEN)
@@ -25,17 +27,20 @@ ENDS = (
     *(CoordinatorEvent.CONVERTED_TO_CONSUMER, CoordinatorEvent.GROUP_LOADED, CoordinatorEvent.GROUP_UNLOADED),
 )
 """Events after which a rebalance is over, or another coordinator has the group."""
-READ_HERE = {name: f"{name} for {Rule.STUCK_REBALANCING}" for name in (GROUP_EVENTS.name, GENERATION_AUDITS.name)}
+READ_HERE = {name: f"{name} for {Rule.STUCK_REBALANCING}" for name in (GROUP_EVENTS.name, GENERATION_AUDITS.name, GROUP_RECORDS.name)}
 """Table -> the name under which ``runs.consumed`` records how far its rows were used here."""
 
 
-def open_rebalances(events: DataFrame) -> DataFrame:
-    """Return the events that begin or see a rebalance and are after the last event that ends one in their group.
+def open_rebalances(events: DataFrame, records: DataFrame) -> DataFrame:
+    """Return the events that begin or see a rebalance and are after the last event that ends one in their group, or deletes it.
 
     Args:
         events: rows of ``group_events``.
+        records: rows of ``group_records``.
     """
-    last_end = events.where(F.col("event").isin(*map(str, ENDS))).groupBy(*GROUP_KEY).agg(F.max("logged_at").alias("ended_at"))
+    logged = events.where(F.col("event").isin(*map(str, ENDS))).select(*GROUP_KEY, F.col("logged_at").alias("ended_at"))
+    recorded = deletions(records).select(*GROUP_KEY, F.col("timestamp").alias("ended_at"))
+    last_end = logged.unionByName(recorded).groupBy(*GROUP_KEY).agg(F.max("ended_at").alias("ended_at"))
     begun = events.where(F.col("event").isin(*map(str, BEGINS)))
     is_open = F.coalesce(F.col("logged_at") > F.col("ended_at"), F.lit(True))
     return begun.join(last_end, list(GROUP_KEY), "left").where(is_open).select(*events.columns)
@@ -87,11 +92,11 @@ def refresh(context: RunContext) -> None:
     """Write new findings on rebalances that do not end, and delete stored ones that no longer hold."""
     warehouse = context.warehouse
     has_new_rows = any(context.unread(name, reader) is not None for name, reader in READ_HERE.items())
-    if not has_new_rows or any(warehouse.is_empty(name) for name in READ_HERE):
+    if not has_new_rows or any(warehouse.is_empty(name) for name in (GROUP_EVENTS.name, GENERATION_AUDITS.name)):
         return
     events = warehouse.read(GROUP_EVENTS.name)
     audits = warehouse.read(GENERATION_AUDITS.name).where(F.col("basis") == str(Basis.OBSERVED))
-    begun = warehouse.materialize("open_rebalances", open_rebalances(events))
+    begun = warehouse.materialize("open_rebalances", open_rebalances(events, warehouse.read(GROUP_RECORDS.name)))
     facts = stuck_facts(begun, events, audits, warehouse.read(SUBSCRIPTION_SNAPSHOTS.name))
     found = found_in(context, facts, audit_udfs.find_stuck)
     stored = None

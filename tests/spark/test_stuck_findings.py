@@ -12,7 +12,8 @@ from jobs.context import MetadataIndex, RunContext, RunState
 from jobs.storage.warehouse import Warehouse
 from schemas.config import Settings
 from schemas.keys import GENERATION_KEY
-from schemas.tables import GENERATION_AUDITS, GROUP_EVENTS, SUBSCRIPTION_SNAPSHOTS
+from schemas.tables import GENERATION_AUDITS, GROUP_EVENTS, GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS
+from schemas.wire.keys import CLASSIC_GROUP_METADATA
 from tests.builders.frames import Row, StoredInMemory, frame, member_row, moment, snapshot_row, snapshots
 
 GENERATION_S = 100
@@ -31,9 +32,14 @@ CASES: dict[str, list[Event]] = {
     "seen": [(110, SEEN, ""), (170, SEEN, ""), (230, SEEN, "")],
     "logged and seen": [(105, STARTED, "2"), (230, SEEN, "")],
     "consumer": [(110, STARTED, "1")],
+    "deleted": [(110, STARTED, "1")],
+    "deleted before": [(110, STARTED, "1")],
     "other lines": [(900, "member_left", "1"), (150, "member_left", "2")],
 }
+DELETED = {"deleted": 120, "deleted before": 105}
+"""Group -> when a record deletes it."""
 EXPECTED = {
+    "deleted before": (110, 900, 0),
     "logged": (110, 900, 0),
     "twice without an assignment": (110, 900, 0),
     "begun again": (300, 900, 0),
@@ -57,10 +63,17 @@ def facts(spark: SparkSession) -> dict[str, dict[str, Any]]:
 
 def facts_of(spark: SparkSession, rows_of_events: list[Row]) -> dict[str, dict[str, Any]]:
     events, (audits, of_groups) = frame(spark, GROUP_EVENTS.schema, rows_of_events), generations(spark)
-    begun = open_rebalances(events)
+    begun = open_rebalances(events, deletions(spark))
     rows = stuck_facts(begun, events, audits, of_groups).collect()
     assert len({row["group_id"] for row in rows}) == len(rows)
     return {row["group_id"]: row.asDict() for row in rows}
+
+
+def deletions(spark: SparkSession) -> DataFrame:
+    """Return the records that delete groups, and one of another group that is none."""
+    key = {"cluster_id": "c", "type": CLASSIC_GROUP_METADATA}
+    records = [{**key, "group_id": group, "timestamp": moment(at_s * 1_000)} for group, at_s in DELETED.items()]
+    return frame(spark, GROUP_RECORDS.schema, [*records, {**key, "group_id": "logged", "timestamp": moment(120_000), "value": b"-"}])
 
 
 def generations(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
@@ -110,6 +123,7 @@ def test_events_that_another_run_has_landed_are_used_once(spark: SparkSession, u
         spark, GROUP_EVENTS.schema, [event_row("logged", (110, STARTED, "1")), event_row("other lines", (900, "member_left", "1"))]
     )
     tables = {GROUP_EVENTS.name: events, GENERATION_AUDITS.name: audits, SUBSCRIPTION_SNAPSHOTS.name: of_groups}
+    tables[GROUP_RECORDS.name] = deletions(spark)
     stored = StoredInMemory(tables)
     warehouse = cast("Warehouse", stored)
     state = RunState(dict.fromkeys(READ_HERE.values(), used_until), {GENERATION_AUDITS.name: 2, GROUP_EVENTS.name: 3})
