@@ -150,10 +150,13 @@ class Source(Word):
 LOG_SOURCES = (Source.CONSUMER_OFFSETS, Source.DUMP_LOG)
 """The sources whose records have a partition and an offset in the log of ``__consumer_offsets``."""
 
-SOURCES_OF_EVENTS = (Source.COORDINATOR_LOG, Source.SNAPSHOT, Source.DESCRIBE)
+POLLS = (Source.SNAPSHOT, Source.DESCRIBE)
+"""The sources that show a group at some moments only."""
+
+SOURCES_OF_EVENTS = (Source.COORDINATOR_LOG, *POLLS)
 """The sources that show what happens between two generations: lines of logs, and polls that see a rebalance."""
 
-SOURCES_OF_GROUPS = (*LOG_SOURCES, Source.FORMATTER_JSON, Source.SNAPSHOT, Source.DESCRIBE)
+SOURCES_OF_GROUPS = (*LOG_SOURCES, Source.FORMATTER_JSON, *POLLS)
 """The sources that describe groups, the most detailed one first. A group has one source; a more detailed one replaces it."""
 
 

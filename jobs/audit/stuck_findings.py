@@ -19,7 +19,7 @@ from jobs.storage.changed_findings import replace_findings
 from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import STUCK_FACTS
 from schemas.tables import FINDINGS, GENERATION_AUDITS, GROUP_EVENTS, GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS
-from schemas.vocabulary import Basis, CoordinatorEvent, GroupType, Rule
+from schemas.vocabulary import POLLS, Basis, CoordinatorEvent, GroupType, Rule
 
 BEGINS = (CoordinatorEvent.REBALANCE_STARTED, CoordinatorEvent.REBALANCE_SEEN)
 ENDS = (
@@ -49,6 +49,9 @@ def open_rebalances(events: DataFrame, records: DataFrame) -> DataFrame:
 def stuck_facts(begun: DataFrame, events: DataFrame, audits: DataFrame, snapshots: DataFrame) -> DataFrame:
     """Return the facts for the rule: one row per group that rebalances since its newest generation, of ``schemas.staging.STUCK_FACTS``.
 
+    What polls see counts only for groups whose generations come from polls. Records displace the polls of a group, and with them the later
+    one that would end the rebalance.
+
     Args:
         begun: as ``open_rebalances`` returns them.
         events: rows of ``group_events``.
@@ -64,11 +67,13 @@ def stuck_facts(begun: DataFrame, events: DataFrame, audits: DataFrame, snapshot
         "observed_at",
         F.array_max(F.col("members")["rebalance_timeout_ms"]).alias("rebalance_timeout_ms"),
         F.col("members")["member_id"].alias("generation_ids"),
+        F.col("source").isin(*map(str, POLLS)).alias("is_polled"),
     )
     is_seen = F.col("event") == str(CoordinatorEvent.REBALANCE_SEEN)
     lines = events.where(F.col("event") != str(CoordinatorEvent.REBALANCE_SEEN))
     last_lines = lines.groupBy("cluster_id", "broker").agg(F.max("logged_at").alias("broker_until"))
-    later = begun.join(known.select(*GROUP_KEY, "observed_at"), list(GROUP_KEY)).where("logged_at > observed_at").drop("observed_at")
+    later = begun.join(known.select(*GROUP_KEY, "observed_at", "is_polled"), list(GROUP_KEY)).where("logged_at > observed_at")
+    later = later.where(~is_seen | F.col("is_polled")).drop("observed_at", "is_polled")
     later = later.join(last_lines, ["cluster_id", "broker"], "left")
     in_order = F.struct("logged_at", "line_hash")  # of events in one millisecond the same one counts, in whatever order they landed
     lasting = later.groupBy(*GROUP_KEY).agg(

@@ -47,7 +47,8 @@ FEWEST_POLLS = 3
         "known. This lasts for longer than the longest rebalance timeout of the members, or than 300 s if none is recorded. It begins with "
         "a line in the coordinator's log, or with the first poll that sees the group in PreparingRebalance or CompletingRebalance. The "
         "time counts up to the last such poll, or up to the last line of that broker about any group. Without a log, at least "
-        f"{FEWEST_POLLS} polls see it: two may see two short rebalances."
+        f"{FEWEST_POLLS} polls see it: two may see two short rebalances. Polls do not count for a "
+        "group of which records have landed: these displace its polls, also one that sees the end of the rebalance."
     ),
     advice=(
         "No member reads in this time. In PreparingRebalance the coordinator waits for members to join again, and should remove those that "

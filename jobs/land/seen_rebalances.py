@@ -14,7 +14,7 @@ from jobs.context import RunContext
 from jobs.land.group_events import LINE, is_expired
 from jobs.storage.table_changes import ChangedTables, TableChange
 from schemas.tables import GROUP_EVENTS
-from schemas.vocabulary import SOURCES_OF_EVENTS, SOURCES_OF_GROUPS, CoordinatorEvent, GroupType, Outcome
+from schemas.vocabulary import POLLS, CoordinatorEvent, GroupType, Outcome
 
 _SEEN = "group_id string, at_ms bigint, state string, member_ids array<string>"
 """The content of ``jobs.decoders.decoded.seen_rebalancing``."""
@@ -28,11 +28,10 @@ def seen_rebalances(context: RunContext, tables: ChangedTables, decoded: DataFra
         decoded: staged rows of ``DECODED_ROWS``.
         counts: the outcomes of the records.
     """
-    polls = [source for source in SOURCES_OF_EVENTS if source in SOURCES_OF_GROUPS]
-    if not any(counts.get(f"{source}.{Outcome.SKIPPED}") for source in polls):
+    if not any(counts.get(f"{source}.{Outcome.SKIPPED}") for source in POLLS):
         return ()
     is_seen = (F.col("outcome") == str(Outcome.SKIPPED)) & F.col("payload").isNotNull()
-    seen = decoded.where(is_seen & F.col("source").isin(*map(str, polls)))
+    seen = decoded.where(is_seen & F.col("source").isin(*map(str, POLLS)))
     seen = seen.withColumn("seen", F.from_json(F.col("payload").cast("string"), _SEEN))
     values: dict[str, Column] = {
         "broker": F.lit(""),

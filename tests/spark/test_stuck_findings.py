@@ -31,6 +31,8 @@ CASES: dict[str, list[Event]] = {
     "of a log that ends": [(110, STARTED, "2")],
     "seen": [(110, SEEN, ""), (170, SEEN, ""), (230, SEEN, "")],
     "logged and seen": [(105, STARTED, "2"), (230, SEEN, "")],
+    "seen, with records": [(110, SEEN, ""), (170, SEEN, ""), (230, SEEN, "")],
+    "logged and seen, with records": [(105, SEEN, ""), (110, STARTED, "2"), (230, SEEN, "")],
     "consumer": [(110, STARTED, "1")],
     "deleted": [(110, STARTED, "1")],
     "deleted before": [(110, STARTED, "1")],
@@ -46,6 +48,7 @@ EXPECTED = {
     "of a log that ends": (110, 150, 0),
     "seen": (110, 230, 3),
     "logged and seen": (105, 230, 1),
+    "logged and seen, with records": (110, 150, 0),
 }
 """Group -> since and until when it rebalances, and the number of polls; the others do not."""
 
@@ -84,6 +87,7 @@ def generations(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
             generation,
             *[member_row(name, rebalance_timeout_ms=timeout_ms) for name, timeout_ms in (("a", 60_000), ("b", None), ("d", 90_000))],
             observed_at=moment((GENERATION_S - 2 + generation) * 1_000),
+            source="consumer-offsets" if group.endswith("with records") else "snapshot",
             group_type="consumer" if group == "consumer" else "classic",
         )
         for group in CASES
