@@ -75,11 +75,15 @@ def grown_topics(newest: DataFrame, looks: DataFrame, times_ms: Times) -> DataFr
     return newest.join(last, list(TOPIC_KEY)).where("partition_count > known_count")
 
 
-def with_first_seen(grown: DataFrame, looks: DataFrame) -> DataFrame:
+def with_first_seen(grown: DataFrame, looks: DataFrame, stored: DataFrame | None = None) -> DataFrame:
     """Return grown topics with ``seen_at_ms``, the time of the first metadata snapshot since which the topic has more partitions.
+
+    If no metadata snapshot with fewer partitions is left, retention may have removed the first one with more. Then the time in a stored
+    finding on the same partitions counts if it is earlier.
 
     Args:
         grown: as ``grown_topics`` returns them, materialized: they are few, and used several times.
+        stored: findings as ``of_looks`` returns them; None if no metadata snapshot has been removed, or there are none.
     """
     asked = grown.select(*TOPIC_KEY, "known_count").distinct()
     seen = looks.select(*TOPIC_KEY, F.unix_millis("observed_at").alias("look_ms"), F.col("partition_count").alias("count"))
@@ -87,8 +91,21 @@ def with_first_seen(grown: DataFrame, looks: DataFrame) -> DataFrame:
     of_topic = Window.partitionBy(*TOPIC_KEY, "known_count")
     both = seen.join(F.broadcast(asked), list(TOPIC_KEY)).withColumn("small_ms", F.max(F.when(is_small, F.col("look_ms"))).over(of_topic))
     larger = both.where("look_ms > coalesce(small_ms, -1)")
-    first = larger.groupBy(*TOPIC_KEY, "known_count").agg(F.min("look_ms").alias("seen_at_ms"))
-    return grown.join(first, [*TOPIC_KEY, "known_count"])
+    first = larger.groupBy(*TOPIC_KEY, "known_count").agg(F.min("look_ms").alias("seen_at_ms"), F.max("small_ms").alias("small_ms"))
+    seen_now = grown.join(first, [*TOPIC_KEY, "known_count"])
+    if stored is None:
+        return seen_now.drop("small_ms")
+    evidence = F.col("evidence")
+    seen_before = stored.select(
+        *GENERATION_KEY,
+        F.unix_millis(F.to_timestamp(evidence[SEEN_AT])).alias("stored_ms"),
+        F.split(evidence["partitions"], ", ").alias("names"),
+    )
+    is_same = F.array_contains("names", F.concat_ws("-", "topic", "known_count"))
+    is_earlier = F.col("stored_ms") + 1_000 <= F.col("seen_at_ms")  # findings have seconds
+    kept_ms = F.when(F.col("small_ms").isNull() & is_same & is_earlier, F.col("stored_ms"))
+    both = seen_now.join(seen_before, list(GENERATION_KEY), "left").withColumn("seen_at_ms", F.coalesce(kept_ms, "seen_at_ms"))
+    return both.drop("small_ms", "stored_ms", "names")
 
 
 def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, times_ms: Times) -> DataFrame:
@@ -182,7 +199,8 @@ def refresh(context: RunContext, solutions_consumed: int | None) -> None:
     asked += [stored.select(*GROUP_KEY)] if is_stored else []
     newest = newest.join(reduce(DataFrame.unionByName, asked).distinct(), list(GROUP_KEY), "left_semi")
     grown = warehouse.materialize_together("grown_topics", grown_topics(newest, looks, times_ms))
-    grown = warehouse.materialize_together("grown_topics_seen", with_first_seen(grown, looks))
+    seen_before = stored if is_stored and context.state.retained_from is not None else None
+    grown = warehouse.materialize_together("grown_topics_seen", with_first_seen(grown, looks, seen_before))
     facts = growth_facts(grown, warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), warehouse.read(OFFSET_SNAPSHOTS.name), times_ms)
     found = found_in(context, facts, audit_udfs.find_in_looks)
     own = findings.where((F.col("rule_id") == str(Rule.PARTITIONS_LEFT_OUT)) & F.col("evidence")[SEEN_AT].isNull())

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from jobs.audit.look_findings import grown_topics, growth_facts, newest_with_topics, with_first_seen
 from jobs.storage.topic_changes import changed_topics
-from schemas.tables import GENERATION_AUDITS, GENERATION_TOPICS, OFFSET_SNAPSHOTS
+from schemas.tables import FINDINGS, GENERATION_AUDITS, GENERATION_TOPICS, OFFSET_SNAPSHOTS
 from tests.builders.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 
 Row = dict[str, Any]
@@ -79,6 +79,25 @@ def test_topic_has_grown_if_the_newest_metadata_has_more_partitions(spark: Spark
     grown = with_first_seen(grown_topics(newest, looks(spark, *LOOKS), {"c": (10, 20, 30)}), looks(spark, *LOOKS))
     found = {row["topic"]: (row["known_count"], row["partition_count"], row["seen_at_ms"]) for row in grown.collect()}
     assert found == {"grew": (2, 3, 30), "created": (0, 1, 30), "again": (2, 3, 30)}
+
+
+def test_time_of_a_metadata_snapshot_that_retention_has_removed_is_kept(spark: SparkSession) -> None:
+    """Each topic has three partitions in all that is left, from 50 s on; ``h`` has been seen with two at 60 s and has grown again since."""
+    left = [*seen("t", at_50000=3), *seen("u", at_50000=3), *seen("h", at_50000=3, at_60000=2, at_70000=3)]
+    cases = {"kept": ("t", 2), "of other partitions": ("t", 1), "of another topic": ("u", 2), "grown again": ("h", 2), "later": ("t", 2)}
+    grown = spark.createDataFrame(
+        [("c", group, 1, topic, known, 3) for group, (topic, known) in cases.items()],
+        "cluster_id string, group_id string, position bigint, topic string, known_count int, partition_count int",
+    )
+    texts = {group: "1970-01-01T00:00:30Z" for group in cases} | {"later": "1970-01-01T00:00:50Z"}
+    names = {"of another topic": "t-2", "grown again": "h-2"}
+    stored = [
+        {"cluster_id": "c", "group_id": group, "position": 1, "evidence": {"seen_at": text, "partitions": names.get(group, "s-1, t-2")}}
+        for group, text in texts.items()
+    ]
+    found = with_first_seen(grown, looks(spark, *left), frame(spark, FINDINGS.schema, stored)).collect()
+    expected = {"kept": 30_000, "of other partitions": 50_000, "of another topic": 50_000, "grown again": 70_000, "later": 50_000}
+    assert {row["group_id"]: row["seen_at_ms"] for row in found} == expected
 
 
 def test_growth_facts_are_of_topics_that_members_read(spark: SparkSession) -> None:
