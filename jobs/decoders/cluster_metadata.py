@@ -66,9 +66,15 @@ def _partition(partition: dict[str, Any], racks: dict[int, str | None]) -> Parti
         "leader": leader,
         "leader_rack": racks.get(leader) if leader is not None else None,
         "replica_racks": [racks.get(integer(replica, 32)) for replica in _optional(_list, partition.get("replicas")) or ()],
-        "begin_offset": _optional(integer, partition.get("begin_offset"), 64),
-        "end_offset": _optional(integer, partition.get("end_offset"), 64),
+        "begin_offset": _optional(_known_offset, partition.get("begin_offset")),
+        "end_offset": _optional(_known_offset, partition.get("end_offset")),
     }
+
+
+def _known_offset(value: Any) -> int | None:
+    """Return an offset of the log; None if it is negative: clients write -1 or -1001 for one that they could not ask for."""
+    offset = integer(value, 64)
+    return offset if offset >= 0 else None
 
 
 def _list(value: Any) -> list[Any]:

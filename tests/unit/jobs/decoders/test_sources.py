@@ -315,6 +315,14 @@ def test_metadata_snapshot_is_one_row_per_topic() -> None:
     assert (second["look"]["partition_count"], second["look"]["topic_id"]) == (0, None)
 
 
+@pytest.mark.parametrize("unknown", [-1, -1001])
+def test_negative_offset_of_the_log_is_null(unknown: int) -> None:
+    partition = {"partition": 0, "leader": -1, "begin_offset": unknown, "end_offset": unknown}
+    (row,) = cluster_metadata.decode_line(json.dumps(records.look(topics=[{"topic": "t", "partitions": [partition]}])).encode())
+    (found,) = row["look"]["partitions"]
+    assert (found["begin_offset"], found["end_offset"]) == (None, None)
+
+
 def test_metadata_snapshot_without_topics_is_skipped_and_counted() -> None:
     (row,) = cluster_metadata.decode_line(json.dumps(records.look(topics=[])).encode())
     assert row == {"outcome": "skipped", "kind": "look_without_topics", "cluster_id": "own", "source_position": "1000"}
