@@ -128,8 +128,9 @@ class GroupSnapshot(_Envelope):
         None, description="protocol type of a classic group; null: consumer. Groups of other types, such as connect, are skipped"
     )
     state: str = Field(
-        description="as Kafka names it: Stable, Empty, Assigning, Reconciling. Snapshots in PreparingRebalance and "
-        "CompletingRebalance are skipped, because the partitions of members are not known then"
+        description="as Kafka names it, in any spelling: Stable, Empty, Assigning, Reconciling. Snapshots in PreparingRebalance and "
+        "CompletingRebalance are skipped, because the partitions of members are not known then. Those in Dead and Unknown are "
+        "skipped too"
     )
     strategy: str | None = Field(None, description="name of the group's assignor, as in Kafka: range, uniform, ...; null if not known")
     leader_member_id: str | None = Field(None, description="the member that ran the assignor of a classic group")

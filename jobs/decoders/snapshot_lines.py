@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
@@ -15,12 +16,21 @@ from typing import Any
 from jobs.decoders.consumer_offsets import CONSUMER_PROTOCOL_TYPES
 from jobs.decoders.decoded import LAST_MS, Row, integer, landed, micros, quarantined, seen_rebalancing, skipped, text
 from schemas.row_types import DecodedRow, OffsetCommitRow, RowKey, SnapshotRow
-from schemas.vocabulary import BETWEEN_GENERATIONS, SERVER_STRATEGIES_BY_NAME, GroupType
+from schemas.vocabulary import BETWEEN_GENERATIONS, COMPLETING, SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
 
 KIND = "group_snapshot"
 
 PARTITION_FIELDS = ("owned", "assigned", "current", "pending_revocation")
 """Fields of a member that are partitions by topic."""
+
+_WITHOUT_GENERATION = (*BETWEEN_GENERATIONS, "Dead", "Unknown")
+"""States of groups that have no generation, or may have none: a client writes ``Unknown`` for a state that it does not know."""
+_STATES = {
+    **{word.lower(): word for word in (*map(str, GroupState), *_WITHOUT_GENERATION)},
+    **{word.lower().replace("rebalance", "rebalancing"): word for word in BETWEEN_GENERATIONS},  # as librdkafka's constants
+    "awaitingsync": COMPLETING,  # before Kafka 1.1
+}
+"""Spelling of a state in lower case, without what separates its words -> Kafka's word."""
 
 _Check = Callable[[Any], Any]
 """Returns a JSON value in the form of its column; a ValueError says what was expected and found. An absent field is None."""
@@ -29,7 +39,7 @@ _Check = Callable[[Any], Any]
 def decode_line(line: bytes) -> Iterator[DecodedRow]:
     """Yield the decoded rows of one envelope: its snapshot where it has members, and one for each of its offsets.
 
-    An envelope without both is skipped, and so is the snapshot of a group that is not of consumers or is between two generations. A line
+    An envelope without both is skipped. So is the snapshot of a group that is not of consumers, or whose state has no generation. A line
     that is not an envelope is one quarantined row. Raises nothing, whatever the line is.
     """
     try:
@@ -69,7 +79,7 @@ def _unused_kind(envelope: Row) -> str | None:
         return f"{KIND}_without_content"
     if envelope["protocol_type"] not in (None, *CONSUMER_PROTOCOL_TYPES):
         return f"{KIND}:{envelope['protocol_type']}"
-    if envelope["state"] in BETWEEN_GENERATIONS:
+    if envelope["state"] in _WITHOUT_GENERATION:
         return f"{KIND}:{envelope['state']}"
     return None
 
@@ -184,6 +194,12 @@ def _group_type(value: Any) -> str:
     return str(value)
 
 
+def _state(value: Any) -> str:
+    """Return Kafka's word for a state in any spelling. A state of a later release is kept as it is."""
+    spelled = text(value)
+    return _STATES.get(re.sub(r"[\s_-]", "", spelled).lower(), spelled)
+
+
 def _name(value: Any) -> str | None:
     """Check a name; brokers write an empty string for no name."""
     return None if value is None else text(value) or None
@@ -276,7 +292,7 @@ _envelope = _object(
     generation=_optional(_number(32)),
     group_type=_group_type,
     protocol_type=_optional(text),
-    state=text,
+    state=_state,
     strategy=_name,
     leader_member_id=_name,
     joined_at_ms=_optional(_time),

@@ -173,6 +173,11 @@ def test_entries_of_one_topic_are_joined() -> None:
         assert found[name] == [{"topic": "t", "partitions": [1, 0, 2]}, {"topic": "u", "partitions": [5]}]
 
 
+@pytest.mark.parametrize(("spelled", "state"), [("STABLE", "Stable"), ("empty", "Empty"), ("Reconciling", "Reconciling")])
+def test_a_state_in_another_spelling_becomes_kafkas_word(spelled: str, state: str) -> None:
+    assert snapshot(state=spelled, members=[])["state"] == state
+
+
 # -- envelopes that are skipped
 
 
@@ -180,6 +185,9 @@ def test_entries_of_one_topic_are_joined() -> None:
     ("changes", "kind"),
     [
         pytest.param({"protocol_type": "connect"}, "group_snapshot:connect", id="workers of Connect"),
+        pytest.param({"state": "Dead", "members": []}, "group_snapshot:Dead", id="a deleted group"),
+        pytest.param({"state": "DEAD", "members": []}, "group_snapshot:Dead", id="a deleted group, as a constant"),
+        pytest.param({"state": "UNKNOWN"}, "group_snapshot:Unknown", id="a state that the client does not know"),
     ],
 )
 def test_a_snapshot_of_no_generation_is_skipped_and_its_offsets_are_not(changes: dict, kind: str) -> None:
@@ -195,6 +203,20 @@ def test_snapshot_between_two_generations_is_skipped_with_what_it_saw(state: str
     assert (seen["group_id"], seen["at_ms"], seen["state"]) == ("grüppe", 9_000, state)
     assert seen["member_ids"] == sorted(member["member_id"] for member in envelope()["members"])
     assert (first["outcome"], first["kind"], second["outcome"]) == ("skipped", f"group_snapshot:{state}", "landed")
+
+
+@pytest.mark.parametrize(
+    ("spelled", "state"),
+    [
+        ("PREPARING_REBALANCE", "PreparingRebalance"),
+        ("PREPARING_REBALANCING", "PreparingRebalance"),
+        ("Preparing Rebalance", "PreparingRebalance"),
+        ("completing-rebalance", "CompletingRebalance"),
+        ("AwaitingSync", "CompletingRebalance"),
+    ],
+)
+def test_snapshot_between_two_generations_is_skipped_in_any_spelling_of_its_state(spelled: str, state: str) -> None:
+    assert decode(envelope(state=spelled)) == decode(envelope(state=state))
 
 
 @pytest.mark.parametrize("offsets", [None, []])
