@@ -100,7 +100,12 @@ _NOTICE = re.compile(
     r"|Error: (?:The c|C)onsumer group '(?P<absent>.*)' does not exist\.|Error: (?P<failed>.*)"
 )
 _FAILED = "Executing consumer group command failed "
-_COMMAND = re.compile(r".*\bkafka-consumer-groups\b.*|\[?[\w.-]+@[\w.-][^$#%>]*[$#%>](?: .*)?|[$#%>](?: .*)?|(?:PS )?[A-Z]:\\[^>]*>.*")
+_TOOL = re.compile(r"\b(?:kafka-consumer-groups\b|ConsumerGroupCommand )")
+_COMMAND = re.compile(rf".*{_TOOL.pattern}.*" r"|\[?[\w.-]+@[\w.-][^$#%>]*[$#%>](?: .*)?|[$#%>](?: .*)?|(?:PS )?[A-Z]:\\[^>]*>.*")
+_GROUP_OPTION = re.compile(r"""(?<![\w-])--group(?:=|\s+)("[^"]*"|'[^']*'|[^\s"'();<>|&]+)""")
+_OF_THE_SHELL = re.compile(r"[$`\\]")
+_GOES_ON = ("\\", "^", "`")
+"""Ends of a line of a command that goes on in the next line: in a Unix shell, in cmd and in PowerShell."""
 _HALF = re.compile("[\ud800-\udfff]")
 _MOST_PIECES = 64
 """The most lines of a folded row."""
@@ -145,6 +150,7 @@ class _Reader:
         self._default_group_id = self._group_id = group_id
         self._table: Table | None = None
         self._header = Place("", 0)
+        self._command = ""
         self._pieces: list[_Unfit] = []
         self._unfit: list[_Unfit] = []
         self._rows: list[_Row] = []
@@ -155,12 +161,13 @@ class _Reader:
 
     def read(self, name: str, lines: Sequence[str]) -> None:
         """Parse all lines of a text."""
-        self._group_id, self._table = self._default_group_id, None
+        self._group_id, self._table, self._command = self._default_group_id, None, ""
         at = 0
         while at < len(lines):
             place, line = Place(name, at + 1), lines[at]
             table = find_table(lines, at)
             at += table.line_count if table is not None else 1
+            command, self._command = self._command, ""
             if table is not None:
                 self._give_up_pieces()
                 self._table, self._header = table, place
@@ -172,7 +179,11 @@ class _Reader:
                 self._give_up_pieces()
                 self._rejects.append(Line(place, line, MALFORMED_LINE, "found the header of an unknown table"))
                 self._table = None
-            elif not self._read_notice(place, line):
+            elif self._read_notice(place, line):
+                continue
+            elif command:
+                self._read_command(place, line, command + line.removeprefix("> "))
+            else:
                 self._take(place, line)
         self._give_up_pieces()
         if self._unfit and self._unfit[-1].place == Place(name, len(lines)):
@@ -234,12 +245,16 @@ class _Reader:
         if len(line) > LONGEST_LINE or not _COMMAND.fullmatch(line):
             return False
         self._give_up_pieces()
-        self._skipped.append(Line(place, line, "command_line", "a command line"))
-        if "kafka-consumer-groups" in line:
-            named = _named_groups(line)
-            self._group_id = named[0] if len(named) == 1 else self._default_group_id
-        self._table = None
+        self._read_command(place, line, line)
         return True
+
+    def _read_command(self, place: Place, line: str, command: str) -> None:
+        """Skip a line of a command; ``command`` is all of it up to here, without the marks that it goes on."""
+        self._skipped.append(Line(place, line, "command_line", "a command line"))
+        if _TOOL.search(command):
+            self._group_id = _named_group(command) or self._default_group_id
+        self._table = None
+        self._command = command[:-1] if command.endswith(_GOES_ON) and len(command) <= LONGEST_LINE else ""
 
     def _give_up_pieces(self) -> None:
         self._unfit += self._pieces
@@ -359,11 +374,16 @@ def _offset_order(offset: Offset) -> tuple[str, int, str]:
     return offset.topic, offset.partition, offset.owner or ""
 
 
-def _named_groups(command: str) -> list[str]:
-    """Return the groups that ``--group`` names on a command line."""
+def _named_group(command: str) -> str | None:
+    """Return the group that ``--group`` names on a command line; None if it names none, several, or one that only the shell knows."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
     try:
-        words = shlex.split(command)
+        words = list(lexer)
     except ValueError:
-        return []
+        words = []  # the prompt has an apostrophe
     named = [after for word, after in pairwise(words) if word == "--group"]
-    return named + [word.removeprefix("--group=") for word in words if word.startswith("--group=")]
+    named += [word.removeprefix("--group=") for word in words if word.startswith("--group=")]
+    if not named:  # or the command is within quotes
+        named = [word.strip("\"'") for word in _GROUP_OPTION.findall(command)]
+    return named[0] if len(named) == 1 and not _OF_THE_SHELL.search(named[0]) else None

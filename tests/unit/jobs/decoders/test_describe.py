@@ -318,6 +318,56 @@ def test_tables_without_a_group_column_belong_to_the_group_of_the_command_line()
     ]
 
 
+EMPTY = Kafka("g1", "classic", "Empty", "", ("b", 1, 1), None, None, (), {("t", 0): (7, None)}, {})
+TOOL = "kafka-consumer-groups.sh --bootstrap-server b:9092 --describe"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"$ {TOOL} --group g1; date",
+        f"$ {TOOL} --group=g1; date",
+        f"$ {TOOL} --group g1|cat",
+        f"$ ({TOOL} --group g1)",
+        f"$ {TOOL} --group g1>&2",
+        f"$ {TOOL} \\\n    --offsets \\\n    --group g1",
+        f"$ {TOOL} \\\n> --group \\\n> g1",
+        f"> {TOOL} ^\n    --group g1",
+        f"PS C:\\kafka> {TOOL} `\n    --group g1",
+        f'$ kubectl exec kafka-0 -- bash -c "{TOOL} --group g1"',
+        f"$ kubectl exec kafka-0 -- bash -c \"{TOOL} --group 'g1' | cat\"",
+        f"bob's-mac:kafka bob$ {TOOL} --group g1",
+        f"bob's-mac:kafka bob$ {TOOL} --group 'g1'",
+        "$ bin/kafka-run-class.sh kafka.admin.ConsumerGroupCommand --bootstrap-server b:9092 --describe --group g1",
+    ],
+)
+def test_group_of_a_command_line_is_found_in_any_shell(command):
+    description = parse(f"{command}\n{rendered('2.0', [EMPTY], 'offsets')}")
+    assert [group.group_id for group in description.groups if group.offsets] == ["g1"]
+    assert {line.kind for line in description.skipped} == {"command_line"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"$ for g in a b; do {TOOL} --group $g; done",
+        f'$ for g in a b; do {TOOL} --group "$g"; done',
+        f'$ bash -c "{TOOL} --group $1"',
+        f'$ bash -c "{TOOL} --group \\"b c\\""',
+        f"$ {TOOL} --group `cat group`",
+        f"$ {TOOL} --group a; {TOOL} --group b",
+    ],
+)
+def test_group_that_a_command_line_does_not_name_for_sure_is_the_given_one(command):
+    text = f"{command}\n{rendered('2.0', [EMPTY], 'offsets')}"
+    assert [group.group_id for group in parse(text, "given").groups if group.offsets] == ["given"]
+
+
+def test_command_line_that_goes_on_ends_with_its_file():
+    files = {"1": f"$ {TOOL} --group g1 \\", "2": "--group g2"}
+    assert [(line.place.name, line.kind) for line in describe.parse(files).skipped] == [("1", "command_line"), ("2", "not_a_table_line")]
+
+
 def test_a_command_line_ends_a_table():
     description = parse(f"{MEMBERS}\n{member_line('a', 1, '')}\n$ date\n{member_line('b', 1, '')}")
     assert [member.member_id for member in description.groups[0].members] == ["a"]
