@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 from jobs.decoders.decoded import Row
@@ -242,11 +242,18 @@ class _Reader:
         if is_log_line(line):
             self._skipped.append(Line(place, line, "log_line", "a log line"))
             return True
-        if len(line) > LONGEST_LINE or not _COMMAND.fullmatch(line):
+        if len(line) > LONGEST_LINE or not _COMMAND.fullmatch(line) or self._resembles_row(line):
             return False
         self._give_up_pieces()
         self._read_command(place, line, line)
         return True
+
+    def _resembles_row(self, line: str) -> bool:
+        """Return whether a line may be a damaged or quoted row of the current table. A row has no options of the tool."""
+        if self._table is None or (_TOOL.search(line) and " --" in line):
+            return False
+        of_table = takewhile(lambda row: row.header == self._header, reversed(self._rows))
+        return resembles_row(line, self._table, {row.group_id for row in of_table})
 
     def _read_command(self, place: Place, line: str, command: str) -> None:
         """Skip a line of a command; ``command`` is all of it up to here, without the marks that it goes on."""

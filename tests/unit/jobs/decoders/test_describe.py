@@ -646,6 +646,28 @@ def test_damaged_row_makes_its_table_doubtful(row):
     assert [(line.place.number, line.kind) for line in description.rejects] == [(2, "malformed_line")]
 
 
+@pytest.mark.parametrize("shape", [str, collapsed])
+@pytest.mark.parametrize(
+    "row",
+    [
+        *[pytest.param(f"{mark} {ROWS[1]}", id=f"quoted with {mark}") for mark in ">#$%"],
+        pytest.param(ROWS[1].replace("consumer-1-", "kafka-consumer-groups-")[:-1], id="a client with the tool's name"),
+    ],
+)
+def test_damaged_row_that_looks_like_a_command_line_makes_its_table_doubtful(row, shape):
+    description = parse("\n".join(map(shape, [TABLE, row, ROWS[0]])))
+    assert [(group.group_id, len(group.members), group.is_doubtful) for group in description.groups] == [("billing", 1, True)]
+    assert [(line.place.number, line.kind) for line in description.rejects] == [(2, "malformed_line")]
+
+
+def test_command_line_whose_group_looks_like_a_member_ends_the_table():
+    group_id = "console-3fc8d6f1-581a-4472-bdf3-3515b4aee8c1"
+    text = rendered("2.0", [EMPTY], "offsets")
+    description = parse(f"$ {TOOL} --group a\n{text}$ {TOOL} --group {group_id} \n{text}")
+    assert [group.group_id for group in description.groups if group.offsets] == ["a", group_id]
+    assert description.rejects == ()
+
+
 def test_row_cut_within_its_group_id_at_the_end_is_doubtful():
     """A heading may be the name of a group, too, but ends with its line."""
     cut, whole = (parse(f"{TABLE}\n{ROWS[0]}\n{end}") for end in ("bill", "billing\n"))
