@@ -245,8 +245,11 @@ def _from_right(table: Table, line: str) -> Cells:
     if len(words) <= len(last) or not coordinators:
         raise MisalignedRowError("expected a group, its coordinator as host:port (id), and the columns after it")
     found = coordinators[-1]
+    group_id = words[0][: found.start()].rpartition(" ")[0].rstrip(" ")
+    if table.line_count > 1 and "  " in group_id:  # a terminal that folds between any letters has cut the coordinator
+        raise MisalignedRowError(f"expected a group before its coordinator in a folded table, found '{group_id[:100]}'")
     return {
-        "GROUP": words[0][: found.start()].rpartition(" ")[0].rstrip(" "),
+        "GROUP": group_id,
         "ASSIGNMENT-STRATEGY": words[0][found.end() :].strip(),
         **dict(zip(last, words[1:], strict=True)),
     }

@@ -492,6 +492,20 @@ def test_rows_of_a_folded_table_that_do_not_fit_are_counted_each_by_itself():
     assert reasons(collapsed(OFFSETS), *rows) == ["the row is not aligned with its header, and has 8 words for 9 columns"] * 3
 
 
+def test_coordinator_that_a_terminal_has_cut_makes_no_group():
+    """A terminal of 80 columns folds within words. In these tables of 2.3 to 3.7 the group is as wide as the coordinator."""
+    wide = "{:62} {:25} {:20} {:15} {}".format
+    coordinator = "b-1.mycluster.abc123.c2.kafka.us-east-1.amazonaws.com:9092 (1)"
+    rows = [
+        wide("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"),
+        wide("billing", coordinator, "range", "Stable", 2),
+    ]
+    description = parse("\n".join(piece for row in rows for piece in (row[:80], row[80:])))
+    assert description.groups == ()
+    assert [line.place.number for line in description.rejects] == [4]
+    assert [line.place.number for line in description.skipped] == [3]
+
+
 def test_dash_as_instance_id_is_null():
     """Kafka prints a blank, but a dash wherever else a value is missing."""
     header = f"{MEMBERS}".replace("HOST", f"{'GROUP-INSTANCE-ID':17} HOST")
