@@ -112,6 +112,7 @@ _MOST_PIECES = 64
 _OF_GROUPS = {"group_type", "state", "strategy", "group_epoch", "target_epoch"}
 """Facts about a whole group, in rows of several kinds of tables."""
 _COMMIT = {"committed_offset", "leader_epoch"}
+_NOWHERE = Place("", 0)
 
 
 class _Row(NamedTuple):
@@ -131,7 +132,8 @@ class _Unfit(NamedTuple):
 
     Attributes:
         detail: what is wrong with it if it is a row.
-        table, header: its table, and where that begins; None without a table.
+        table: its table; None without one.
+        header: where its table begins, known or not.
         has_end: it is not the last line of a text, which may have been cut there.
     """
 
@@ -149,7 +151,7 @@ class _Reader:
     def __init__(self, group_id: str | None) -> None:
         self._default_group_id = self._group_id = group_id
         self._table: Table | None = None
-        self._header = Place("", 0)
+        self._header = _NOWHERE
         self._command = ""
         self._pieces: list[_Unfit] = []
         self._unfit: list[_Unfit] = []
@@ -158,10 +160,12 @@ class _Reader:
         self._skipped: list[Line] = []
         self._rejects: list[Line] = []
         self._damaged: set[Place] = set()
+        self._unknown: set[Place] = set()
+        self._doubtful: list[str] = []
 
     def read(self, name: str, lines: Sequence[str]) -> None:
         """Parse all lines of a text."""
-        self._group_id, self._table, self._command = self._default_group_id, None, ""
+        self._group_id, self._table, self._header, self._command = self._default_group_id, None, _NOWHERE, ""
         at = 0
         while at < len(lines):
             place, line = Place(name, at + 1), lines[at]
@@ -178,7 +182,9 @@ class _Reader:
             elif begins_as_header(line):
                 self._give_up_pieces()
                 self._rejects.append(Line(place, line, MALFORMED_LINE, "found the header of an unknown table"))
-                self._table = None
+                self._table, self._header = None, place
+                if "CONSUMER-ID" in line.split():
+                    self._unknown.add(place)
             elif self._read_notice(place, line):
                 continue
             elif command:
@@ -260,7 +266,7 @@ class _Reader:
         self._skipped.append(Line(place, line, "command_line", "a command line"))
         if _TOOL.search(command):
             self._group_id = _named_group(command) or self._default_group_id
-        self._table = None
+        self._table, self._header = None, _NOWHERE
         self._command = command[:-1] if command.endswith(_GOES_ON) and len(command) <= LONGEST_LINE else ""
 
     def _give_up_pieces(self) -> None:
@@ -284,6 +290,8 @@ class _Reader:
             self._rejects.append(Line(line.place, line.text, MALFORMED_LINE, line.detail))
             if line.table is not None:
                 self._damaged.add(line.header)
+            elif line.header in self._unknown:
+                self._doubtful.append(line.text.lstrip())
 
     def finish(self) -> Description:
         """Judge the unfit lines, and return the content of all lines."""
@@ -321,6 +329,7 @@ class _Reader:
         # If no table names all members, there may be more, without partitions.
         is_contradicted = state == GroupState.EMPTY or any(count < len(found) or (members and count > len(found)) for count in counts)
         is_contradicted |= by_owner is not None and by_owner[1]
+        is_contradicted |= any(text.startswith(f"{group_id} ") for text in self._doubtful)
         used = [rows for rows in (members, offsets if by_owner is not None else []) if rows]
         return Group(
             group_id=group_id,

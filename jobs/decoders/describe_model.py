@@ -84,7 +84,8 @@ class Group(NamedTuple):
         is_rebalancing: by a table or notice. Members of a classic group then have no assignment, which has no meaning.
         strategy: assignor; a broker's own ``range`` is ``server-range``.
         members: by member id; None if the text does not list members, empty if there are none.
-        is_doubtful: the members may be wrong: a row of their table was rejected, or another table has another number of them.
+        is_doubtful: the members may be wrong: a row of their table was rejected, another table has another number of them, or
+            an unknown table of members has the group.
         offsets: by topic and partition.
         is_by_owner: the members' partitions were taken from the owners in ``offsets``. Members without partitions are included only if
             ``--members`` names them.

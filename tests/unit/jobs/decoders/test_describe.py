@@ -698,6 +698,18 @@ def test_header_of_an_unknown_table_ends_the_table_before_it():
     ]
 
 
+@pytest.mark.parametrize(
+    ("between", "is_doubtful"), [("", True), ("\n", True), ("$ date\n", False), ("GROUP           TYPE    STATE   PROTOCOL\n", False)]
+)
+def test_row_of_an_unknown_table_of_members_makes_its_group_doubtful(between, is_doubtful):
+    other = WIDE("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "RACK            ASSIGNMENT")
+    rows = [ROWS[0], ROWS[0].replace("billing", "mailer ")]
+    unknown = ROWS[1].replace("orders", "r1              orders")
+    description = parse("\n".join([TABLE, *rows, "", other, f"{between}{unknown}"]))
+    assert [(group.group_id, group.is_doubtful) for group in description.groups] == [("billing", is_doubtful), ("mailer", False)]
+    assert description.rejects[-1].text == unknown
+
+
 def test_a_long_line_is_judged_in_time():
     """Patterns for log and command lines would go over it again and again."""
     for letter in ("a@", "a.", " ", ":9 ", "(", "GROUP "):
