@@ -22,8 +22,8 @@ def read_yaml(path: Path, option: str) -> Any:
         option: the one that named the file, for messages.
 
     Raises:
-        UsageError: it is missing, is not YAML, or would take too long to read: it is too large, is nested too deep, or has aliases,
-            whose repeated values can exceed any memory.
+        UsageError: it is missing, is not YAML, has a key twice, or would take too long to read: it is too large, is nested too deep, or
+            has aliases, whose repeated values can exceed any memory.
     """
     where = f"{option} {path}"
     try:
@@ -34,12 +34,19 @@ def read_yaml(path: Path, option: str) -> Any:
         if len(content) > LARGEST_BYTES:
             raise UsageError(f"{where}: expected at most {LARGEST_BYTES} bytes, found more; name folders under inputs, not their files")
         text = content.decode()
-        depth = 0
+        within: list[_Collection] = []
         for event in yaml.parse(text, yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
                 raise UsageError(f"{where}: {_line(event.start_mark)}found the alias *{event.anchor}, expected the value itself")
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST_LEVELS:
+            if isinstance(event, yaml.NodeEvent) and within:
+                repeated = within[-1].repeated_key(event)
+                if repeated is not None:  # PyYAML would keep the last value alone
+                    raise UsageError(f"{where}: {_line(event.start_mark)}found the key {repeated!r} twice, expected it once")
+            if isinstance(event, yaml.CollectionStartEvent):
+                within.append(_Collection(isinstance(event, yaml.MappingStartEvent)))
+            elif isinstance(event, yaml.CollectionEndEvent):
+                within.pop()
+            if len(within) > DEEPEST_LEVELS:
                 raise UsageError(f"{where}: {_line(event.start_mark)}expected at most {DEEPEST_LEVELS} levels, found more")
         return yaml.safe_load(text)
     except OSError as error:
@@ -50,6 +57,25 @@ def read_yaml(path: Path, option: str) -> Any:
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         # PyYAML raises the others too: for a month 13, for `!!bool maybe`, for brackets nested too deep.
         raise UsageError(f"{where}: not YAML ({' '.join(str(error).split())})") from None
+
+
+class _Collection:
+    """A mapping or a sequence whose end is still to come."""
+
+    def __init__(self, is_mapping: bool) -> None:
+        self._is_mapping = is_mapping
+        self._count = 0
+        self._keys: set[str] = set()
+
+    def repeated_key(self, event: yaml.NodeEvent) -> str | None:
+        """Count a member; return its text if it is a key that the mapping has already."""
+        self._count += 1
+        if not self._is_mapping or self._count % 2 == 0 or not isinstance(event, yaml.ScalarEvent):
+            return None
+        if event.value in self._keys:
+            return event.value
+        self._keys.add(event.value)
+        return None
 
 
 class _Mark(Protocol):

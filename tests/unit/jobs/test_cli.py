@@ -169,6 +169,10 @@ def test_the_report_goes_beside_the_tables_where_that_is_a_folder(
         pytest.param(None, "cannot be read (No such file or directory)", id="no file"),
         pytest.param(b"a: [", "not YAML (while parsing", id="no YAML"),
         pytest.param(b"\xff\xfe", "not YAML ('utf-8' codec", id="no text"),
+        pytest.param(b"report: {}\nquality: {}\nreport: {}\n", "line 3: found the key 'report' twice, expected it once", id="a key twice"),
+        pytest.param(
+            b"report:\n  export: []\n  export: [a]", "line 3: found the key 'export' twice, expected it once", id="a nested key twice"
+        ),
         pytest.param(b"warehous: w", "unknown key 'warehous': did you mean 'warehouse'?", id="a typo"),
     ],
 )
@@ -218,6 +222,8 @@ def test_a_flag_with_a_mistake_says_so() -> None:
         (["assign", "--recompute", "--expand", "g"], "--recompute and --expand cannot be used together"),
         (["assign", "--expand", "g", "--output", __file__], "exists already; name a new file"),
         (["run", "--strategies", "rnage"], "strategies: no assignor is called 'rnage'; known are range,"),
+        (["run", "--input", ""], "argument --input: expected a name, found none"),
+        (["run", "--config", ""], "argument --config: expected a name, found none"),
         (["run", "--input", "/nowhere"], "input /nowhere: no such file or folder"),
     ],
 )
