@@ -10,7 +10,7 @@ from typing import get_args
 
 from jobs.collect import options as collect
 from jobs.launcher.spelling import meant
-from jobs.runtime.arguments import LocationOptions, moment, names, option, partition, servers
+from jobs.runtime.arguments import LocationOptions, moment, names, option, partition, path_name, servers
 from jobs.runtime.run_options import RunNameOptions, WarehouseOptions
 from jobs.show import options as show
 from jobs.sql import options as sql
@@ -80,7 +80,12 @@ class LandOptions(StageOptions):
     """Options of ``land``: the captures, and a live cluster."""
 
     input: tuple[str, ...] = option(
-        (), action="extend", nargs="+", metavar="PATH", help="captures: files or folders (default: `inputs` of the settings)"
+        (),
+        action="extend",
+        nargs="+",
+        type=path_name,
+        metavar="PATH",
+        help="captures: files or folders (default: `inputs` of the settings)",
     )
     format: str | None = option(choices=[*map(str, Source)], help="source of all inputs (default: detected from their content)")
     offsets_partition: int | None = option(

@@ -87,11 +87,23 @@ class Options:
                 parser.add_argument(one.metadata[FORMERLY], **argument)
 
 
+def path_name(text: str) -> str:
+    """Return the name of a file or folder; an empty one, as of a variable that is not set, would be the current folder."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected a name, found none")
+    return text
+
+
+def file_path(text: str) -> Path:
+    """Return the path of a file."""
+    return Path(path_name(text))
+
+
 @dataclass(frozen=True, kw_only=True)
 class LocationOptions(Options):
     """What every command takes that works on a warehouse. None: not given."""
 
-    config: Path | None = option(metavar="FILE", type=Path, help="settings in YAML (default: the packaged local.yaml)")
+    config: Path | None = option(metavar="FILE", type=file_path, help="settings in YAML (default: the packaged local.yaml)")
     warehouse: str | None = option(
         metavar="PATH|SCHEMA", help="where the tables are: a path, or catalog.schema (default: that of the settings, ./warehouse)"
     )
