@@ -18,7 +18,7 @@ import jobs
 import schemas
 from jobs.brokers.client_properties import read_client_properties
 from jobs.collect.options import CollectOptions
-from jobs.launcher.messages import INTERRUPTED
+from jobs.launcher.messages import INTERRUPTED, mute
 from jobs.launcher.workload import Workload
 from jobs.options import AssignOptions, Command, LandOptions, MaintainOptions, PageOptions
 from jobs.parser import parse
@@ -27,7 +27,7 @@ from jobs.runtime.errors import EvenkeelError, InterruptedRunError, PlatformErro
 from jobs.runtime.extras import check_extras
 from jobs.runtime.interruption import Interruption
 from jobs.runtime.locations import local_folder, on_one_line
-from jobs.runtime.log_format import clear_progress, coloured, logs_json, set_up_logging
+from jobs.runtime.log_format import answer, clear_progress, coloured, logs_json, set_up_logging
 from jobs.runtime.output_files import check_new_file, check_outputs
 from jobs.runtime.run_options import RunNameOptions
 from jobs.settings import check_strategies, conf_folder, load_settings
@@ -104,16 +104,7 @@ def main(argv: Sequence[str] | None = None, interruption: Interruption | None = 
         else:
             summary = _run(command, options, facts, interruption)
         if summary is not None:
-            clear_progress()
-            _answer(summary)
-
-
-def _answer(text: str) -> None:
-    """Print the answer of a command. A reader such as ``head`` may have closed the pipe, and has what it wanted."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python reports the error again at its end
+            answer(summary)
 
 
 @contextmanager
@@ -277,8 +268,11 @@ def _tell(*lines: str) -> None:
     """Print why a command ended, unless the last line of its JSON log has it."""
     if not logs_json():
         clear_progress()
-        for line in lines:
-            print(coloured(f"evenkeel: {on_one_line(line)}", sys.stderr), file=sys.stderr)
+        try:
+            for line in lines:
+                print(coloured(f"evenkeel: {on_one_line(line)}", sys.stderr), file=sys.stderr, flush=True)
+        except OSError:  # nobody reads it; the exit code still says how the command ended
+            mute(2)
 
 
 def console_main(argv: Sequence[str] | None = None) -> int:

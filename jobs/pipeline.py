@@ -45,6 +45,7 @@ from jobs.runtime.errors import (
 )
 from jobs.runtime.interruption import TableState
 from jobs.runtime.jvm import SPARK_ERRORS, STORAGE_ERRORS
+from jobs.runtime.log_format import answer
 from jobs.runtime.output_files import page_file
 from jobs.runtime.run_options import WarehouseOptions
 from jobs.sql import run as sql
@@ -382,7 +383,7 @@ def _check_fail_on(warehouse: Warehouse, request: Request, run_sequence: int, su
     count = 0 if limit is None else gates.count_serious(warehouse, limit, run_sequence)
     if count:
         if summary is not None:
-            print(summary)
+            answer(summary)
         raise GateFailedError(
             f"published, but {count} findings are of severity {limit} or above (--fail-on); see the table {FINDINGS.name}"
         )

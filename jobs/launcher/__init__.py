@@ -68,7 +68,7 @@ from .checks import (
 from .command_line import CommandLine, choose_way, parse
 from .environment import choose_locale, clean_environment, resolve_paths
 from .making import Setup
-from .messages import EXIT_CODE, INTERRUPTED, TABLES_AS_BEFORE, Refusal, say
+from .messages import EXIT_CODE, INTERRUPTED, TABLES_AS_BEFORE, Refusal, mute, say
 from .profile import PROFILE_VARIABLE, choose_profile, find_machine, own_settings
 from .start import Start, become, cluster_start, local_start, python_start
 from .workload import find_workload
@@ -136,7 +136,10 @@ def main(arguments: Sequence[str]) -> int:
         line = resolve_paths(parse(words), folder)
         way = choose_way(line, environ)
         if way == "usage":
-            print(__doc__, end="", file=sys.stdout if line.asks_usage else sys.stderr)
+            try:
+                print(__doc__, end="", file=sys.stdout if line.asks_usage else sys.stderr, flush=True)
+            except BrokenPipeError:  # the reader, such as head, has what it wanted
+                mute(1 if line.asks_usage else 2)
             return 0 if line.asks_usage else EXIT_CODE
         if way == "version":
             print(f"evenkeel {own_version(root)}")

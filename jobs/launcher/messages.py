@@ -27,9 +27,17 @@ class Refusal(Exception):
 
 
 def say(message: str) -> None:
-    """Print one line on stderr."""
+    """Print one line on stderr, unless nobody can read it: the exit code still says how the call ended."""
     if sys.stderr is not None:
-        print(f"evenkeel: {message}", file=sys.stderr, flush=True)
+        try:
+            print(f"evenkeel: {message}", file=sys.stderr, flush=True)
+        except OSError:
+            mute(2)
+
+
+def mute(descriptor: int) -> None:
+    """Send what is written to a descriptor nowhere, else Python fails once more at its end and changes the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def unwritable(error: OSError, root: str, purpose: str) -> Exception:

@@ -9,6 +9,8 @@ import sys
 from datetime import datetime, timezone
 from typing import TextIO
 
+from jobs.launcher.messages import mute
+from jobs.runtime.errors import EvenkeelError
 from jobs.runtime.locations import on_one_line
 
 
@@ -51,9 +53,34 @@ def clear_progress() -> None:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
+def answer(text: str) -> None:
+    """Print the answer of a command. A reader such as ``head`` may have closed the pipe, and has what it wanted.
+
+    Raises:
+        EvenkeelError: it cannot be written, for example onto a full disk.
+    """
+    clear_progress()
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        mute(1)
+        if not isinstance(error, BrokenPipeError):
+            raise EvenkeelError(f"the answer cannot be written to stdout ({error.strerror})") from None
+
+
+class _Handler(logging.StreamHandler):  # type: ignore[type-arg]  # generic for the type checker alone
+    """Writes to stderr, and nowhere from the first line on that cannot be written there."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if isinstance(sys.exc_info()[1], OSError):
+            mute(2)
+        else:
+            super().handleError(record)
+
+
 def set_up_logging(log_format: str, level: int = logging.INFO) -> None:
     """Write the log of this package to stderr only, as ``text`` or ``json``, from this level on."""
-    handler = logging.StreamHandler()
+    handler = _Handler()
     handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
     package = logging.getLogger("jobs")
     package.handlers, package.propagate = [handler], False

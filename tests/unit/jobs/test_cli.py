@@ -435,6 +435,47 @@ def test_a_summary_goes_to_stdout(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert capsys.readouterr().out == "ten groups\n"
 
 
+ANSWERS = "import sys, jobs.cli as cli; cli._show = lambda options: 'one\\ntwo'; sys.exit(cli.console_main(['show']))"
+REFUSED = "import sys, jobs.cli as cli; sys.exit(cli.console_main(['show', '--warehouse', '/nonexistent']))"
+FAILS_ON_FINDINGS = """
+import sys, jobs.cli as cli
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+from jobs import pipeline
+from schemas.vocabulary import Severity
+warehouse, settings = MagicMock(), SimpleNamespace(quality=SimpleNamespace(fail_on=Severity.WARNING))
+warehouse.is_empty.return_value = False
+cli._run = lambda *_: pipeline._check_fail_on(warehouse, SimpleNamespace(settings=settings), 1, "summary")
+sys.exit(cli.console_main(["run"]))
+"""
+WARNS = """
+import sys, logging, jobs.cli as cli
+cli._show = lambda options: logging.getLogger("jobs.show").warning("odd")
+sys.exit(cli.console_main(["show"]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "stream", "code"),
+    [(ANSWERS, "stdout", 0), (FAILS_ON_FINDINGS, "stdout", 4), (REFUSED, "stderr", 2), (WARNS, "stderr", 0)],
+)
+def test_exit_code_is_kept_where_the_reader_has_gone(script: str, stream: str, code: int) -> None:
+    readable, writable = os.pipe()
+    os.close(readable)
+    streams: dict[str, int] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: writable}
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, text=True, timeout=300, check=False, **streams)
+    os.close(writable)
+    assert (done.returncode, "Traceback" in (done.stderr or "")) == (code, False), done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_answer_onto_a_full_disk_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", ANSWERS], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.stderr == "evenkeel: the answer cannot be written to stdout (No space left on device)\n"
+    assert done.returncode == 1
+
+
 def test_log_lines_are_plain_or_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     monkeypatch.setattr(cli, "_execute", lambda *_: logging.getLogger("jobs.land.run").warning("%d records", 3))
     cli.main(["report"])

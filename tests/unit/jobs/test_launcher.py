@@ -1107,3 +1107,14 @@ def test_whatever_fails_before_the_start_is_one_line(
     monkeypatch.setattr(launcher.signal, "signal", lambda *_: None)  # the tests keep their own handlers
     assert launcher.main(["/python", "", "run"]) == 2
     assert capsys.readouterr() == ("", f"evenkeel: {message}\n")
+
+
+@pytest.mark.parametrize(("words", "code"), [(["help"], 0), (["--mastre", "x", "run"], 2)])
+def test_exit_code_is_kept_where_the_reader_has_gone(words: list[str], code: int):
+    readable, writable = os.pipe()
+    os.close(readable)
+    script = f"import sys; sys.path.append({str(ROOT / 'jobs')!r}); import launcher; sys.exit(launcher.main(sys.argv[1:]))"
+    command = [sys.executable, "-I", "-S", "-c", script, sys.executable, "", *words]
+    done = subprocess.run(command, stdout=writable, stderr=writable, timeout=300)
+    os.close(writable)
+    assert done.returncode == code
