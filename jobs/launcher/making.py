@@ -180,28 +180,36 @@ class Setup:
 
         started = time.monotonic()
         say("keeping Spark's classes for later starts; it takes some seconds and 200 MB, once")
-        os.makedirs(found.empty_folder, exist_ok=True)
-        for other in other_archives(os.path.dirname(found.path), os.path.basename(found.path)):
-            os.unlink(other)
         part = f"{found.path}{UNFINISHED}"
-        _remove_tables(os.path.dirname(found.path))
+        try:
+            self._train(found, part, spark, python, jar_files)
+            os.replace(part, found.path)
+            say(f"Spark's classes are kept ({time.monotonic() - started:.0f} s)")
+        except (Refusal, OSError) as error:
+            say(f"Spark's classes are not kept, so each start takes some seconds more: {error}")
+            try:
+                if os.path.exists(part):
+                    os.unlink(part)
+                _remove_tables(os.path.dirname(found.path))
+                with open(f"{found.path}{FAILED}", "w", encoding="utf-8") as file:
+                    file.write(f"{error}\n")
+            except OSError:  # nor can the note be written: the next call tries again
+                pass
+
+    def _train(self, found: ClassArchive, part: str, spark: Spark, python: str, jar_files: Sequence[str]) -> None:
+        """Write the archive under its unfinished name, and remove those of other Javas, Sparks and Deltas."""
+        folder = os.path.dirname(found.path)
+        os.makedirs(found.empty_folder, exist_ok=True)
+        for other in other_archives(folder, os.path.basename(found.path)):
+            os.unlink(other)
+        _remove_tables(folder)
         settings_file = f"{self.root}/conf/{PROFILES['small']}"
         java_options = read_settings(self._read(f"conf/{PROFILES['small']}")).get(JAVA_OPTIONS, "")
         command = training_command(part, java_options, self.root, spark, jar_files, settings_file)
         # Folders of files, which would be on the class path: an archive without them fits a class path that has them at its end.
         others = {name: value for name, value in self.environ.items() if name not in ON_CLASS_PATH}
         environ = {**others, **start_variables(spark, python, found.empty_folder), "SPARK_LOCAL_IP": "127.0.0.1"}
-        try:
-            self._attempt("keeping Spark's classes", "see the cause", command, os.path.dirname(found.path), environ, TRAINING_SECONDS)
-            os.replace(part, found.path)
-            say(f"Spark's classes are kept ({time.monotonic() - started:.0f} s)")
-        except (Refusal, OSError) as error:
-            if os.path.exists(part):
-                os.unlink(part)
-            _remove_tables(os.path.dirname(found.path))
-            with open(f"{found.path}{FAILED}", "w", encoding="utf-8") as file:
-                file.write(f"{error}\n")
-            say(f"Spark's classes are not kept, so each start takes some seconds more: {error}")
+        self._attempt("keeping Spark's classes", "see the cause", command, folder, environ, TRAINING_SECONDS)
 
     def _take_lock(self) -> None:
         """Wait for the setup lock, once. Child processes inherit it, so that one which outlives this process still holds it."""

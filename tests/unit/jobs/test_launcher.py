@@ -1060,6 +1060,17 @@ def test_modules_that_are_compiled_stay_as_they_are(setup: Pip):
     assert [call for call in setup.calls if "compileall" in call] == []
 
 
+def test_classes_that_cannot_be_kept_are_no_refusal(setup: Pip, capsys: pytest.CaptureFixture[str]):
+    """Whatever fails, here that their folder cannot be made."""
+    jar = Path(setup.root, "spark", "jars", "spark.jar")
+    jar.parent.mkdir(parents=True)
+    jar.touch()
+    Path(setup.root, ".evenkeel", "classes").touch()
+    spark = Spark(str(jar.parent.parent), "4.1", has_delta=False)
+    assert setup.prepare_classes(spark, setup.venv_python, sys.executable, (str(jar),)) is None
+    assert "Spark's classes are not kept, so each start takes some seconds more: " in capsys.readouterr().err
+
+
 # -------------------------------------------------------------------------------------------------------------- zip and end
 
 
