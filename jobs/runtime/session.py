@@ -286,7 +286,7 @@ def _local_settings(conf_folder: Path, extra_jars: Path | None, workload: Worklo
         settings.update(read_conf_file(conf_folder / PROFILES["small"]))
     else:
         try:
-            options = parse(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))).spark_options
+            options = parse(_submit_words()).spark_options
             # Spark itself reads no file of settings here.
             own = own_settings(options, os.environ)._replace(replaces_file=True)
             profile = choose_profile(workload, str(conf_folder), os.environ.get(PROFILE_VARIABLE, ""), find_machine(), own)
@@ -301,6 +301,18 @@ def _local_settings(conf_folder: Path, extra_jars: Path | None, workload: Worklo
     else:
         settings["spark.jars.packages"] = f"io.delta:delta-spark_{_spark_minor()}_2.13:{DELTA_VERSION}"
     return settings
+
+
+def _submit_words() -> list[str]:
+    """Return the words of PYSPARK_SUBMIT_ARGS.
+
+    Raises:
+        PlatformError: a quote is open.
+    """
+    try:
+        return shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    except ValueError as error:
+        raise PlatformError(f"the variable PYSPARK_SUBMIT_ARGS cannot be read ({error}); correct its quotes, or unset it") from None
 
 
 def _spark_minor() -> str:

@@ -142,6 +142,11 @@ def test_a_wrong_kind_of_run_opens_no_session(monkeypatch: pytest.MonkeyPatch) -
         opened(monkeypatch, FakeSession(), Workload(), EVENKEEL_PROFILE="medium")
 
 
+def test_an_open_quote_in_the_options_of_spark_names_their_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PlatformError, match=r"^the variable PYSPARK_SUBMIT_ARGS cannot be read \(No closing quotation\)"):
+        opened(monkeypatch, FakeSession(), Workload(), PYSPARK_SUBMIT_ARGS='--conf "spark.x=a pyspark-shell')
+
+
 def test_the_launchers_line_on_settings_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     monkeypatch.setattr(logging.getLogger("jobs"), "propagate", True)
