@@ -59,6 +59,7 @@ from .checks import (
     check_master,
     check_open_files,
     check_python,
+    check_values,
     check_words,
     current_folder,
     find_java,
@@ -79,6 +80,7 @@ def prepare(line: CommandLine, way: str, setup: Setup) -> Start | None:
     root, environ = setup.root, setup.environ
     if way in ("local", "cluster"):
         check_open_files(hard_limit_of_open_files())
+        check_values(line.spark_options)
         check_master(line.master, environ)
     if way == "cluster":
         home, python = environ.get("SPARK_HOME"), ""

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from .checkout import Spark, is_fitting_java, java_version
+from .command_line import FLAGS
 from .environment import UTF8_LOCALES
 from .messages import Refusal
+from .profile import memory_bytes
 from .start import Start
 
 OPEN_FILES = 1024
@@ -16,6 +18,8 @@ LOCAL_MASTER = r"|local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[ *\d+ *, *\d+ *, 
 """The masters that need no other machine; empty is the launcher's own."""
 DEFAULT_PORTS = {"spark": 7077, "k8s": 443}
 """The schemes of other masters, each with its port."""
+MEMORY = ("--driver-memory", "--executor-memory", "spark.driver.memory", "spark.executor.memory")
+"""The options and settings of Spark that are amounts of memory."""
 MASTER_SECONDS = 5.0
 """How long to wait for a master."""
 CHECK_PACKAGES = """
@@ -93,6 +97,26 @@ def hard_limit_of_open_files() -> int:
 
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return -1 if limit == resource.RLIM_INFINITY else limit
+
+
+def check_values(options: Iterable[str]) -> None:
+    """Raise a Refusal for a value of an option that Spark would refuse with a stack trace.
+
+    Args:
+        options: those for spark-submit, with absolute paths.
+    """
+    words = iter(options)
+    for name in words:
+        if name in FLAGS:
+            continue
+        value = next(words)
+        setting, sign, text = value.partition("=") if name in ("--conf", "-c") else (name, "=", value)
+        if not (setting and sign):
+            raise Refusal(f"{name} needs a setting of Spark and its value, KEY=VALUE, found {value!r}")
+        if setting in MEMORY:
+            memory_bytes(setting, text)
+        if name == "--properties-file" and (os.path.isdir(value) or not os.access(value, os.R_OK)):
+            raise Refusal(f"--properties-file {value} cannot be read; name a file of settings")
 
 
 def check_master(master: str, environ: Mapping[str, str]) -> None:

@@ -26,6 +26,8 @@ PARTITION_BYTES = 4 * MB
 TABLES_RATIO = 4
 """Beside inputs tables count for this much less: a run that adds to them computes little of them again."""
 FEWEST_PARTITIONS = 8
+SIZE_UNITS = {"": 20, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
+"""Spark's units of memory, each with its power of two; a number alone counts megabytes."""
 SMALLEST_HEAP = 512 * MB
 """Spark does not start with less than 450 MB."""
 
@@ -101,6 +103,27 @@ def read_settings(text: str) -> dict[str, str]:
     return settings
 
 
+def memory_bytes(name: str, text: str) -> int:
+    """Return the bytes of an amount of memory as Spark reads it.
+
+    >>> memory_bytes("--driver-memory", "2g"), memory_bytes("--driver-memory", "1500M"), memory_bytes("--driver-memory", "1")
+    (2147483648, 1572864000, 1048576)
+
+    Args:
+        name: of the option or setting, for messages.
+        text: its value.
+
+    Raises:
+        Refusal: it is no amount of memory.
+    """
+    word = text.strip().lower()
+    number = word.rstrip("bkmgt")
+    power = SIZE_UNITS.get(word[len(number) :])
+    if power is None or not (number.isascii() and number.isdecimal()):
+        raise Refusal(f"{name} needs an amount of memory such as 1500m or 8g, found {text!r}")
+    return int(number) << power
+
+
 def own_settings(options: Sequence[str], environ: Mapping[str, str]) -> OwnSettings:
     """Return the caller's settings: from SPARK_CONF_DIR, overridden by ``--properties-file``, overridden by single options.
 
@@ -140,7 +163,7 @@ def choose_profile(workload: Workload, conf_folder: str, forced: str, machine: M
         own: the caller's settings, which override these.
 
     Raises:
-        Refusal: the kind of run is unknown, or the file of its settings is missing.
+        Refusal: the kind of run is unknown, or the file of its settings is missing or has no readable heap.
     """
     if forced and forced not in PROFILES:
         raise Refusal(f"{PROFILE_VARIABLE} is {forced!r}; set it to {' or '.join(PROFILES)}, or unset it")
@@ -183,7 +206,7 @@ def _fit(settings: Mapping[str, str], machine: Machine, counted: int) -> dict[st
     """Return settings reduced to the machine and to the bytes that are read: memory, partitions and the collector's threads."""
     fitted = dict(settings)
     third = max(machine.memory // 3, SMALLEST_HEAP)
-    if third < int(settings["spark.driver.memory"].removesuffix("g")) << 30:
+    if third < memory_bytes("spark.driver.memory", settings["spark.driver.memory"]):
         fitted["spark.driver.memory"] = f"{third // MB}m"
     partitions = max(FEWEST_PARTITIONS, counted // PARTITION_BYTES)
     fitted["spark.sql.shuffle.partitions"] = str(min(int(settings["spark.sql.shuffle.partitions"]), partitions))

@@ -38,6 +38,7 @@ from jobs.launcher.checks import (
     check_master,
     check_open_files,
     check_python,
+    check_values,
     check_words,
     current_folder,
     find_program,
@@ -114,6 +115,26 @@ def test_option_that_is_not_of_spark_is_refused_before_the_command(words: str, m
     monkeypatch.setenv("EVENKEEL_PROGRAM", "./spark-submit.sh")
     with pytest.raises(Refusal, match=f"^{re.escape(message)}$"):
         parse(words.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--driver-memory 8x", "--driver-memory needs an amount of memory such as 1500m or 8g, found '8x'"),
+        ("-v --conf spark.executor.memory=1.5g", "spark.executor.memory needs an amount of memory such as 1500m or 8g, found '1.5g'"),
+        ("--conf bogus", "--conf needs a setting of Spark and its value, KEY=VALUE, found 'bogus'"),
+        ("--properties-file /nope", "--properties-file /nope cannot be read; name a file of settings"),
+        ("--properties-file /", "--properties-file / cannot be read; name a file of settings"),
+    ],
+)
+def test_value_that_spark_would_refuse_is_one_line(words: str, message: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(Refusal, match=f"^{re.escape(message)}$"):
+        check_values(words.split())
+
+
+def test_values_that_spark_takes_are_not_refused():
+    words = f"--supervise --driver-memory 8G --executor-memory 512 -c spark.a=b=c --conf spark.d= --properties-file {__file__}"
+    check_values(words.split())
 
 
 @pytest.mark.parametrize("master", ["", "local", "local[2]", "local[*, 4]", "local-cluster[2,1,1024]"])
@@ -588,6 +609,18 @@ def test_an_archive_is_of_one_java_and_its_jars(tmp_path: Path):
 def test_the_making_of_an_archive_leaves_no_folder_of_spark_with_the_caller():
     command = training_command("/c/1.jsa.part", "", "/root", SPARK, ("/a.jar",), "/root/conf/spark-local.conf")
     assert "spark.sql.warehouse.dir=/c/1.jsa.part.tables/spark-warehouse" in command and command[-1] == "/c/1.jsa.part.tables"
+
+
+def test_a_heap_may_have_any_unit_of_spark(tmp_path: Path):
+    for path in Path(CONF).glob("*.conf"):
+        (tmp_path / path.name).write_text(path.read_text().replace("  2g\n", "  1500m\n"))
+    profile = choose_profile(Workload((), "", "/absent"), str(tmp_path), "", LARGE_MACHINE, NOTHING)
+    assert ", heap of 1.5g (conf/" in profile.notice
+    small = choose_profile(Workload((), "", "/absent"), str(tmp_path), "", Machine(3 << 30, 2), NOTHING)
+    assert small.settings["spark.driver.memory"] == "1024m"
+    (tmp_path / "spark-local.conf").write_text((tmp_path / "spark-local.conf").read_text().replace("1500m", "much"))
+    with pytest.raises(Refusal, match=r"^spark\.driver\.memory needs an amount of memory such as 1500m or 8g, found 'much'$"):
+        choose_profile(Workload((), "", "/absent"), str(tmp_path), "", LARGE_MACHINE, NOTHING)
 
 
 def test_a_missing_file_of_settings_is_refused(tmp_path: Path):
