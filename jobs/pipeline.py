@@ -44,7 +44,7 @@ from jobs.runtime.errors import (
     explain,
 )
 from jobs.runtime.interruption import TableState
-from jobs.runtime.jvm import SPARK_ERRORS, STORAGE_ERRORS
+from jobs.runtime.jvm import SPARK_ERRORS, STORAGE_ERRORS, is_lasting
 from jobs.runtime.log_format import answer
 from jobs.runtime.output_files import page_file
 from jobs.runtime.run_options import WarehouseOptions
@@ -136,7 +136,9 @@ def _open(warehouse: Warehouse, optional: Collection[str]) -> None:
     try:
         warehouse.create(optional)
     except SPARK_ERRORS as error:
-        raise NotAWarehouseError(f"warehouse {warehouse.location}: cannot be opened: {explain(error)}") from error
+        if is_lasting(error):
+            raise NotAWarehouseError(f"warehouse {warehouse.location}: cannot be opened: {explain(error)}") from error
+        raise StageFailedError(f"open: warehouse {warehouse.location}: {explain(error)}; run again") from error
     try:
         warehouse.recover()
         migrations.migrate(warehouse)

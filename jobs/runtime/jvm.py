@@ -11,9 +11,10 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession, is_remote
 
+from jobs.runtime.errors import explain
 from jobs.runtime.interruption import Interruption
 
 logger = logging.getLogger(__name__)
@@ -27,11 +28,24 @@ else:
 """Errors of Spark; the second if PySpark has no class for an error of the JVM, such as a full disk, or if the JVM has ended."""
 STORAGE_ERRORS: tuple[type[Exception], ...] = (*SPARK_ERRORS, OSError)
 """Errors of reading or writing a store, with Spark or without it."""
+_NO_FILE_SYSTEM = ("ClassNotFoundException", "UnknownHostException", "UnsupportedOperationException", "UnsupportedFileSystemException")
+"""Java's errors for an address whose file system is not installed, has no such host, or cannot hold tables."""
 _LOCAL_WITHOUT_RETRIES = re.compile(r"local(?:\[([0-9]+|\*)\])?")
 """Local masters without a number of tries; no setting can add one."""
 UMASK = "fs.permissions.umask-mode"
 MAKE_COLUMNS = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils")
 """Classes of the JVM that make columns, by the names by which PySpark asks for them."""
+
+
+def is_lasting(error: Exception) -> bool:
+    """Return whether an error is about a name, a schema or its kind of file system: trying again changes nothing.
+
+    >>> is_lasting(AnalysisException("no such schema")), is_lasting(PySparkException("java.net.UnknownHostException: nowhere"))
+    (True, True)
+    >>> is_lasting(PySparkException("java.io.IOException: 503 Slow Down"))
+    False
+    """
+    return isinstance(error, AnalysisException) or any(name in explain(error) for name in _NO_FILE_SYSTEM)
 
 
 def setting(spark: SparkSession, key: str) -> str:

@@ -11,11 +11,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError, explain
+from jobs.runtime.jvm import SPARK_ERRORS, is_lasting
 from jobs.runtime.locations import address, is_path, is_shared, local_folder
 from jobs.storage.delta_log import local_properties
 from schemas.tables import OPTIONAL_TABLES, RUNS, TABLES
 
 logger = logging.getLogger(__name__)
+
+ABSENT = {
+    *("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST"),
+    *("DELTA_TABLE_ONLY_OPERATION", "DELTA_MISSING_DELTA_TABLE", "DELTA_NOT_A_DELTA_TABLE"),
+}
+"""Conditions of Spark's and Delta's errors for a name or a path without a table."""
 
 
 class TableVersions:
@@ -67,12 +74,14 @@ class TableVersions:
         return [int(entry.stem) for entry in (table / "_delta_log").glob("*.json") if entry.stem.isdigit()]
 
     def known_version(self, name: str) -> int | None:
-        """Return the newest version of a table, None if none can be read; for cases in which ``runs`` does not have it."""
+        """Return the newest version of a table, None if there is no table; for cases in which ``runs`` does not have it."""
         if self.folder is not None:
             return max(self.local_versions(self.folder / name), default=None)
         try:
             return self.version(name)
-        except Exception as error:  # the class differs between classic Spark, Connect and file systems
+        except PySparkException as error:
+            if error.getCondition() not in ABSENT:
+                raise
             logger.debug("no table %s at %s: %s", name, self.location, error)
             return None
 
@@ -84,15 +93,17 @@ class TableVersions:
         """Return whether the tables exist.
 
         Raises:
-            NotAWarehouseError: the catalog has no such schema, or cannot read its name.
+            NotAWarehouseError: the catalog cannot read the name of the schema, or Spark cannot use the file system of the path.
         """
         if self.folder is not None:
             return bool(self.local_versions(self.folder / RUNS.name))  # a run that is killed while making it leaves a log without a commit
-        if is_path(self.location):
-            return self.known_version(RUNS.name) is not None
         try:
+            if is_path(self.location):
+                return self.known_version(RUNS.name) is not None
             return self.spark.catalog.tableExists(self.identifier(RUNS.name))
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
+            if not is_lasting(error):
+                raise
             raise NotAWarehouseError(f"warehouse {self.location}: {explain(error)}; name another location with --warehouse") from error
 
     def history(self, name: str) -> Row:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-from jobs import work
+from jobs import pipeline, work
 from jobs.context import RunContext, software_versions
 from jobs.land import run as land_stage
-from jobs.runtime.errors import StageFailedError
+from jobs.runtime.errors import EvenkeelError, NotAWarehouseError, StageFailedError
 from jobs.storage.warehouse import Warehouse
 from tests.builders.records import group_key, group_value, record_line
 from tests.builders.tables import rows, versions
@@ -181,6 +183,25 @@ def test_tables_that_cannot_be_taken_back_are_worth_another_try(
         assert land("second", 2) == 1
     assert "open: No space left on device; run again: the next run continues it" in capsys.readouterr().err
     assert land("second", 2) == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        (PySparkException("java.io.IOException: 503 Slow Down"), StageFailedError),
+        (AnalysisException("[SCHEMA_NOT_FOUND] no such schema"), NotAWarehouseError),
+    ],
+)
+def test_tables_that_cannot_be_made_are_worth_another_try_unless_their_name_is_wrong(
+    error: PySparkException, ending: type[EvenkeelError]
+) -> None:
+    def fail(optional: object) -> None:
+        raise error
+
+    with pytest.raises(
+        ending, match=re.escape(f"warehouse s3a://b/w: {'' if ending is StageFailedError else 'cannot be opened: '}{error}")
+    ):
+        pipeline._open(cast(Warehouse, SimpleNamespace(create=fail, location="s3a://b/w")), ())
 
 
 def test_a_stage_that_fails_leaves_the_tables_as_they_were(land, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.runtime.errors import ForeignCommitError, LeaseLostError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
@@ -419,6 +421,25 @@ def test_table_without_a_first_commit_in_a_store_is_made(spark: SparkSession, lo
     warehouse.create()
     assert warehouse.version("movements") == 0
     assert os.listdir(data.parent) == [data.name]
+
+
+def test_store_that_does_not_answer_is_not_one_without_tables() -> None:
+    """A retry with the name of a published run would be a new run."""
+
+    def fail(text: str) -> None:
+        raise PySparkException("java.nio.file.AccessDeniedException: s3a://bucket/w: 403 Forbidden (ExpiredToken)")
+
+    warehouse = Warehouse(cast(SparkSession, SimpleNamespace(sql=fail)), "s3a://bucket/w")
+    for ask in (warehouse.exists, lambda: warehouse.known_version(NAME)):
+        with pytest.raises(PySparkException, match="ExpiredToken"):
+            ask()
+
+
+@pytest.mark.parametrize("location", ["store", "catalog"], indirect=True)
+def test_location_without_tables_has_no_versions(spark: SparkSession, location: str, tmp_path: Path) -> None:
+    warehouse = Warehouse(spark, location)
+    (tmp_path / "movements" / "_delta_log").mkdir(parents=True)
+    assert (warehouse.exists(), [warehouse.known_version(name) for name in (NAME, "movements")]) == (False, [None, None])
 
 
 def test_scratch_rows_can_be_read_until_they_are_cleared(spark: SparkSession, location: str) -> None:
