@@ -91,7 +91,7 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
     if not request.command.stages:
         published = warehouse.read_published()
         run = {"run_id": published["run_id"], "input_counts": dict(published["input_counts"])}
-        return _report(warehouse, request, run, dict(published["table_versions"]))
+        return _report(warehouse, request, run, dict(published["table_versions"]), published["finished_at"].astimezone())
     if isinstance(options, AssignOptions) and options.expand:
         warehouse.read_published()
         path = Path(options.output) if options.output else None
@@ -366,17 +366,28 @@ def _close(
     warehouse.close(context.spark.createDataFrame(pa.Table.from_pylist([complete], row_schema), RUNS.schema))
 
 
-def _report(warehouse: Warehouse, request: Request, summary: dict[str, Any], versions: dict[str, int]) -> str:
+def _report(
+    warehouse: Warehouse, request: Request, summary: dict[str, Any], versions: dict[str, int], confirmed_at: datetime | None = None
+) -> str:
     """Write the report and return its summary; a run that has changed no table keeps an existing report.
 
     Args:
         versions: of every table.
+        confirmed_at: when the run ended that the report is of; None if it is this one.
     """
     is_wanted_anew = not request.command.stages
     with stage_timer("report"):
         request.facts["report"] = str(page_file(request.settings.report))
-        is_json = PageOptions.of(request.options).json
-        return report.run(warehouse, request.settings, request.as_of, summary, versions, is_wanted_anew=is_wanted_anew, is_json=is_json)
+        return report.run(
+            warehouse,
+            request.settings,
+            request.as_of,
+            summary,
+            versions,
+            confirmed_at=confirmed_at,
+            is_wanted_anew=is_wanted_anew,
+            is_json=PageOptions.of(request.options).json,
+        )
 
 
 def _check_fail_on(warehouse: Warehouse, request: Request, run_sequence: int, summary: str | None) -> None:

@@ -58,6 +58,7 @@ def run(
     summary: Mapping[str, Any] | None = None,
     versions: Mapping[str, int] | None = None,
     *,
+    confirmed_at: datetime | None = None,
     is_wanted_anew: bool = True,
     is_json: bool = False,
 ) -> str:
@@ -67,6 +68,7 @@ def run(
         as_of: the run's clock, with a time zone.
         summary: the run that made the tables, keyed as the columns of ``runs``: ``run_id`` and ``input_counts`` are shown.
         versions: of the tables that are read.
+        confirmed_at: the clock for Prometheus, if it is not the run's: a report of an earlier run must not hide that none came after it.
         is_wanted_anew: whether to replace a report of the same tables and settings; if not, only its clock for Prometheus is set.
         is_json: whether the summary is one JSON object.
 
@@ -80,18 +82,23 @@ def run(
             set_clock(exports_folder(settings.report) / PROMETHEUS_FILE, as_of)
         logger.info("report: kept %s, since no table has changed", page_file(settings.report).name)
     else:
-        facts = _written(warehouse, settings.report, as_of, summary, content)
+        facts = _written(warehouse, settings.report, as_of, summary, content, confirmed_at or as_of)
     page, command = page_file(settings.report), next_command(facts, settings.warehouse)
     return to_json(facts, page, command) if is_json else to_text(facts, page, command)
 
 
 def _written(
-    warehouse: Warehouse, wanted: ReportSettings, as_of: datetime, summary: Mapping[str, Any] | None, content: str
+    warehouse: Warehouse,
+    wanted: ReportSettings,
+    as_of: datetime,
+    summary: Mapping[str, Any] | None,
+    content: str,
+    confirmed_at: datetime,
 ) -> Mapping[str, Any]:
     """Write the report; return its facts."""
     is_large = warehouse.count(GENERATION_AUDITS.name) >= COMPILED_FROM
     with compiled_queries(warehouse.spark) if is_large else nullcontext():
-        return _write(warehouse, wanted, as_of, summary, content)
+        return _write(warehouse, wanted, as_of, summary, content, confirmed_at)
 
 
 def _standing(settings: ReportSettings, content: str) -> Mapping[str, Any] | None:
@@ -107,7 +114,12 @@ def _standing(settings: ReportSettings, content: str) -> Mapping[str, Any] | Non
 
 
 def _write(
-    warehouse: Warehouse, wanted: ReportSettings, as_of: datetime, summary: Mapping[str, Any] | None, content: str
+    warehouse: Warehouse,
+    wanted: ReportSettings,
+    as_of: datetime,
+    summary: Mapping[str, Any] | None,
+    content: str,
+    confirmed_at: datetime,
 ) -> Mapping[str, Any]:
     rows = collect_rows(warehouse, wanted)
     page = build_page(rows, as_of, summary)
@@ -116,7 +128,7 @@ def _write(
     detailed = write_page(page, wanted, note=Note(content, facts))
     if wanted.group_pages is not None:
         _write_details(warehouse, wanted, rows.ranked, rows.newest_ms, page, detailed, Path(wanted.group_pages))
-    for written in write_exports(warehouse, wanted.export, exports_folder(wanted), rows, as_of):
+    for written in write_exports(warehouse, wanted.export, exports_folder(wanted), rows, confirmed_at):
         logger.info("report: wrote %s", written)
     return facts
 

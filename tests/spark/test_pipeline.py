@@ -161,6 +161,9 @@ def test_a_run_with_nothing_new_decodes_nothing_and_leaves_the_page(
     assert {name: counts[name] for name in ("read", "landed", "duplicate")} == {"read": 2, "landed": 0, "duplicate": 2}
     page.unlink()
     assert "as of 2026-11-22" in run(22)[1]
+    assert evenkeel("report", "--warehouse", warehouse, "--config", settings, "--as-of", "2027-01-01") == 0
+    newest = float(metrics.read_text().split("\n", 3)[2].split()[1])
+    assert newest == runs(warehouse)[2]["finished_at"].timestamp(), "a report alone hides no dead run"
 
 
 def test_same_input_in_another_folder_is_the_same_run(make_tables, after_first: Path, landed: Path, tmp_path: Path) -> None:
