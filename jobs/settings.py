@@ -58,6 +58,8 @@ def load_settings(options: LocationOptions, folder: Path) -> Settings:
     content = _with_new_names(read_yaml(path, "--config"), path)
     try:
         settings = parse_settings(content, str(path))
+        if not all(map(str.strip, settings.inputs)):
+            raise UsageError(f"{path}: inputs: expected names, found an empty one")
         landing, stage = LandOptions.of(options), StageOptions.of(options)
         inputs = landing.input or [_beside(path, name) for name in settings.inputs if not landing.bootstrap_servers]
         flags = {

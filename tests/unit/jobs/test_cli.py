@@ -173,6 +173,7 @@ def test_the_report_goes_beside_the_tables_where_that_is_a_folder(
         pytest.param(
             b"report:\n  export: []\n  export: [a]", "line 3: found the key 'export' twice, expected it once", id="a nested key twice"
         ),
+        pytest.param(b"inputs: [a, '']", "inputs: expected names, found an empty one", id="an empty input"),
         pytest.param(b"warehous: w", "unknown key 'warehous': did you mean 'warehouse'?", id="a typo"),
     ],
 )
