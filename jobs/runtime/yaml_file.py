@@ -65,16 +65,18 @@ class _Collection:
     def __init__(self, is_mapping: bool) -> None:
         self._is_mapping = is_mapping
         self._count = 0
-        self._keys: set[str] = set()
+        self._keys: set[tuple[str, bool]] = set()
 
     def repeated_key(self, event: yaml.NodeEvent) -> str | None:
-        """Count a member; return its text if it is a key that the mapping has already."""
+        """Count a member; return its text if it is a key that the mapping has already. ``1`` and ``'1'`` are two keys."""
         self._count += 1
         if not self._is_mapping or self._count % 2 == 0 or not isinstance(event, yaml.ScalarEvent):
             return None
-        if event.value in self._keys:
-            return event.value
-        self._keys.add(event.value)
+        text, is_quoted = event.value, bool(event.style)
+        has_other = (text, not is_quoted) in self._keys
+        if (text, is_quoted) in self._keys or (has_other and isinstance(yaml.safe_load(text), str)):
+            return text
+        self._keys.add((text, is_quoted))
         return None
 
 

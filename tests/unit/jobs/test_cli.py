@@ -171,7 +171,7 @@ def test_the_report_goes_beside_the_tables_where_that_is_a_folder(
         pytest.param(b"\xff\xfe", "not YAML ('utf-8' codec", id="no text"),
         pytest.param(b"report: {}\nquality: {}\nreport: {}\n", "line 3: found the key 'report' twice, expected it once", id="a key twice"),
         pytest.param(
-            b"report:\n  export: []\n  export: [a]", "line 3: found the key 'export' twice, expected it once", id="a nested key twice"
+            b"report:\n  export: []\n  'export': [a]", "line 3: found the key 'export' twice, expected it once", id="a nested key twice"
         ),
         pytest.param(b"inputs: [a, '']", "inputs: expected names, found an empty one", id="an empty input"),
         pytest.param(b"warehous: w", "unknown key 'warehous': did you mean 'warehouse'?", id="a typo"),
