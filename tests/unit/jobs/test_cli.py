@@ -441,12 +441,11 @@ REFUSED = "import sys, jobs.cli as cli; sys.exit(cli.console_main(['show', '--wa
 FAILS_ON_FINDINGS = """
 import sys, jobs.cli as cli
 from types import SimpleNamespace
-from unittest.mock import MagicMock
 from jobs import pipeline
 from schemas.vocabulary import Severity
-warehouse, settings = MagicMock(), SimpleNamespace(quality=SimpleNamespace(fail_on=Severity.WARNING))
-warehouse.is_empty.return_value = False
-cli._run = lambda *_: pipeline._check_fail_on(warehouse, SimpleNamespace(settings=settings), 1, "summary")
+settings = SimpleNamespace(quality=SimpleNamespace(fail_on=Severity.WARNING))
+pipeline.gates.count_serious = lambda *_: 3
+cli._run = lambda *_: pipeline._check_fail_on(None, SimpleNamespace(settings=settings), 1, "summary")
 sys.exit(cli.console_main(["run"]))
 """
 WARNS = """
