@@ -367,27 +367,18 @@ def _close(
 
 
 def _report(
-    warehouse: Warehouse, request: Request, summary: dict[str, Any], versions: dict[str, int], confirmed_at: datetime | None = None
+    warehouse: Warehouse, request: Request, summary: dict[str, Any], versions: dict[str, int], published_at: datetime | None = None
 ) -> str:
     """Write the report and return its summary; a run that has changed no table keeps an existing report.
 
     Args:
         versions: of every table.
-        confirmed_at: when the run ended that the report is of; None if it is this one.
+        published_at: when the run ended that the report is of; None if it is this one.
     """
-    is_wanted_anew = not request.command.stages
     with stage_timer("report"):
         request.facts["report"] = str(page_file(request.settings.report))
-        return report.run(
-            warehouse,
-            request.settings,
-            request.as_of,
-            summary,
-            versions,
-            confirmed_at=confirmed_at,
-            is_wanted_anew=is_wanted_anew,
-            is_json=PageOptions.of(request.options).json,
-        )
+        is_json = PageOptions.of(request.options).json
+        return report.run(warehouse, request.settings, request.as_of, summary, versions, published_at=published_at, is_json=is_json)
 
 
 def _check_fail_on(warehouse: Warehouse, request: Request, run_sequence: int, summary: str | None) -> None:

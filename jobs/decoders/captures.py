@@ -13,7 +13,7 @@ from pathlib import Path
 from jobs.decoders import text_pieces
 from jobs.decoders.coordinator_log import has_coordinator_line, looks_like_coordinator_log
 from jobs.decoders.describe import find_lost_topic_names, looks_like_describe
-from jobs.decoders.dump_log import NO_PARTITION, begins_with_markers, first_record, lacks_partition, looks_like_dump, with_headings
+from jobs.decoders.dump_log import NO_PARTITION, is_dump_after_markers, lacks_partition, looks_like_dump, with_headings
 from jobs.decoders.folders import KNOWN_FORMAT, NO_CAPTURE, NOT_ASKED_FOR, PassedOver, files_below, readable_by_spark, refuse_table, root_of
 from jobs.decoders.formatter_json import find_separator
 from jobs.decoders.other_formats import name_format, name_old_table
@@ -242,7 +242,7 @@ def _text_capture(
                 capture = Capture(str(path), Source.FORMATTER_JSON, OBJECTS, size, separator=separator)
             elif looks_like_coordinator_log(head):
                 capture = Capture(str(path), Source.COORDINATOR_LOG, LINES, size)
-            elif looks_like_dump(text) or (begins_with_markers(text) and _is_dump_after_markers(content)):
+            elif looks_like_dump(text) or is_dump_after_markers(text, content):
                 if offsets_partition is None and lacks_partition(text):
                     raise InputError(f"input {path}: {NO_PARTITION}")
                 capture = Capture(str(path), Source.DUMP_LOG, LINES, size, offsets_partition=offsets_partition)
@@ -283,11 +283,6 @@ def _refuse_lost_names(path: Path, content: bytes) -> None:
     lost = find_lost_topic_names(content.decode(errors="surrogateescape"))
     if lost is not None:
         raise InputError(f"input {path}: {lost}")
-
-
-def _is_dump_after_markers(content: BufferedIOBase) -> bool:
-    record = first_record(content)
-    return record is None or looks_like_dump(record)
 
 
 def _lines_capture(path: Path, size: int, content: BufferedIOBase, begin: str, *, is_log: bool) -> Capture:

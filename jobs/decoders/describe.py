@@ -8,12 +8,12 @@ table is in doubt only if an unknown line looks like one of its rows.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from jobs.decoders.decoded import Row
+from jobs.decoders.describe_commands import COMMAND, GOES_ON, TOOL, named_group
 from jobs.decoders.describe_model import (
     FAILED_COMMAND,
     MALFORMED_LINE,
@@ -100,12 +100,6 @@ _NOTICE = re.compile(
     r"|Error: (?:The c|C)onsumer group '(?P<absent>.*)' does not exist\.|Error: (?P<failed>.*)"
 )
 _FAILED = "Executing consumer group command failed "
-_TOOL = re.compile(r"\b(?:kafka-consumer-groups\b|ConsumerGroupCommand )")
-_COMMAND = re.compile(rf".*{_TOOL.pattern}.*" r"|\[?[\w.-]+@[\w.-][^$#%>]*[$#%>](?: .*)?|[$#%>](?: .*)?|(?:PS )?[A-Z]:\\[^>]*>.*")
-_GROUP_OPTION = re.compile(r"""(?<![\w-])--group(?:=|\s+)("[^"]*"|'[^']*'|[^\s"'();<>|&]+)""")
-_OF_THE_SHELL = re.compile(r"[$`\\]")
-_GOES_ON = ("\\", "^", "`")
-"""Ends of a line of a command that goes on in the next line: in a Unix shell, in cmd and in PowerShell."""
 _HALF = re.compile("[\ud800-\udfff]")
 _MOST_PIECES = 64
 """The most lines of a folded row."""
@@ -248,7 +242,7 @@ class _Reader:
         if is_log_line(line):
             self._skipped.append(Line(place, line, "log_line", "a log line"))
             return True
-        if len(line) > LONGEST_LINE or not _COMMAND.fullmatch(line) or self._resembles_row(line):
+        if len(line) > LONGEST_LINE or not COMMAND.fullmatch(line) or self._resembles_row(line):
             return False
         self._give_up_pieces()
         self._read_command(place, line, line)
@@ -256,7 +250,7 @@ class _Reader:
 
     def _resembles_row(self, line: str) -> bool:
         """Return whether a line may be a damaged or quoted row of the current table. A row has no options of the tool."""
-        if self._table is None or (_TOOL.search(line) and " --" in line):
+        if self._table is None or (TOOL.search(line) and " --" in line):
             return False
         of_table = takewhile(lambda row: row.header == self._header, reversed(self._rows))
         return resembles_row(line, self._table, {row.group_id for row in of_table})
@@ -264,10 +258,10 @@ class _Reader:
     def _read_command(self, place: Place, line: str, command: str) -> None:
         """Skip a line of a command; ``command`` is all of it up to here, without the marks that it goes on."""
         self._skipped.append(Line(place, line, "command_line", "a command line"))
-        if _TOOL.search(command):
-            self._group_id = _named_group(command) or self._default_group_id
+        if TOOL.search(command):
+            self._group_id = named_group(command) or self._default_group_id
         self._table, self._header = None, _NOWHERE
-        self._command = command[:-1] if command.endswith(_GOES_ON) and len(command) <= LONGEST_LINE else ""
+        self._command = command[:-1] if command.endswith(GOES_ON) and len(command) <= LONGEST_LINE else ""
 
     def _give_up_pieces(self) -> None:
         self._unfit += self._pieces
@@ -388,18 +382,3 @@ def _contradiction(row: _Row, known: Mapping[str, _Row]) -> str | None:
 
 def _offset_order(offset: Offset) -> tuple[str, int, str]:
     return offset.topic, offset.partition, offset.owner or ""
-
-
-def _named_group(command: str) -> str | None:
-    """Return the group that ``--group`` names on a command line; None if it names none, several, or one that only the shell knows."""
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    try:
-        words = list(lexer)
-    except ValueError:
-        words = []  # the prompt has an apostrophe
-    named = [after for word, after in pairwise(words) if word == "--group"]
-    named += [word.removeprefix("--group=") for word in words if word.startswith("--group=")]
-    if not named:  # or the command is within quotes
-        named = [word.strip("\"'") for word in _GROUP_OPTION.findall(command)]
-    return named[0] if len(named) == 1 and not _OF_THE_SHELL.search(named[0]) else None

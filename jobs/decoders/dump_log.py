@@ -73,21 +73,19 @@ def looks_like_dump(begin: str) -> bool:
     return _FIRST_RECORD.search(begin) is not None
 
 
-def begins_with_markers(begin: str) -> bool:
-    """Return whether the beginning of a text is of a dump in which only markers of transactions have come, from a known partition.
+def is_dump_after_markers(begin: str, content: BufferedIOBase) -> bool:
+    """Return whether a text is a dump whose beginning has only markers of transactions, from a known partition.
 
     Compaction keeps markers for a day, and removes the commits before them.
+
+    Args:
+        content: the whole text; it is read on to the first record that is no marker.
     """
-    return _MARKER_LINE.search(begin) is not None and _OTHER_RECORD.search(begin) is None and not lacks_partition(begin)
-
-
-def first_record(content: BufferedIOBase) -> str | None:
-    """Return the first line of a dump with a record that is no marker; None without one."""
-    for line in content:
-        text = line.decode(errors="replace")
-        if _OTHER_RECORD.match(text) is not None:
-            return text
-    return None
+    if _MARKER_LINE.search(begin) is None or _OTHER_RECORD.search(begin) is not None or lacks_partition(begin):
+        return False
+    lines = (line.decode(errors="replace") for line in content)
+    record = next((line for line in lines if _OTHER_RECORD.match(line) is not None), None)
+    return record is None or looks_like_dump(record)
 
 
 def lacks_partition(begin: str) -> bool:

@@ -67,11 +67,8 @@ def read_named_groups(
         if key.group_id in names and key not in newest
     ]
     if not newest:
-        raise (
-            refusals[0]
-            if refusals
-            else UsageError(f"groups {listed(names) or 'of the warehouse'}: none has a settled generation with members")
-        )
+        nothing = UsageError(f"groups {listed(names) or 'of the warehouse'}: none has a settled generation with members")
+        raise refusals[0] if refusals else nothing
     snapshots, topics = _snapshots(tables, newest), read_topics(tables, newest.values())
     newest_positions = {key: max(row["position"] for row in rows) for key, rows in audits.items()}
     deletions = read_deletions(tables, newest_positions, {"group_id": {key.group_id for key in audits}})

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -58,8 +58,7 @@ def run(
     summary: Mapping[str, Any] | None = None,
     versions: Mapping[str, int] | None = None,
     *,
-    confirmed_at: datetime | None = None,
-    is_wanted_anew: bool = True,
+    published_at: datetime | None = None,
     is_json: bool = False,
 ) -> str:
     """Write the report, its exports and its further pages. Return its summary, see ``jobs.report.summary``.
@@ -68,37 +67,31 @@ def run(
         as_of: the run's clock, with a time zone.
         summary: the run that made the tables, keyed as the columns of ``runs``: ``run_id`` and ``input_counts`` are shown.
         versions: of the tables that are read.
-        confirmed_at: the clock for Prometheus, if it is not the run's: a report of an earlier run must not hide that none came after it.
-        is_wanted_anew: whether to replace a report of the same tables and settings; if not, only its clock for Prometheus is set.
+        published_at: when an earlier run has published the tables; None for a run of now. A report of an earlier run replaces one of the
+            same tables and settings, and has this clock for Prometheus: it must not hide that no run came after it. A run of now keeps such
+            a report, and sets only its clock.
         is_json: whether the summary is one JSON object.
 
     Raises:
         EvenkeelError: a file of ``settings.report`` cannot be written.
     """
     content = made_of(versions or {}, settings.report, design_digest())
-    facts = None if is_wanted_anew else _standing(settings.report, content)
+    facts = None if published_at is not None else _standing(settings.report, content)
     if facts is not None:
         if "prometheus" in settings.report.export:
             set_clock(exports_folder(settings.report) / PROMETHEUS_FILE, as_of)
         logger.info("report: kept %s, since no table has changed", page_file(settings.report).name)
     else:
-        facts = _written(warehouse, settings.report, as_of, summary, content, confirmed_at or as_of)
+        with _compiled_if_large(warehouse):
+            facts = _write(warehouse, settings.report, as_of, summary, content, published_at or as_of)
     page, command = page_file(settings.report), next_command(facts, settings.warehouse)
     return to_json(facts, page, command) if is_json else to_text(facts, page, command)
 
 
-def _written(
-    warehouse: Warehouse,
-    wanted: ReportSettings,
-    as_of: datetime,
-    summary: Mapping[str, Any] | None,
-    content: str,
-    confirmed_at: datetime,
-) -> Mapping[str, Any]:
-    """Write the report; return its facts."""
+def _compiled_if_large(warehouse: Warehouse) -> AbstractContextManager[None]:
+    """Return a block in which Spark compiles its queries if there are many audits."""
     is_large = warehouse.count(GENERATION_AUDITS.name) >= COMPILED_FROM
-    with compiled_queries(warehouse.spark) if is_large else nullcontext():
-        return _write(warehouse, wanted, as_of, summary, content, confirmed_at)
+    return compiled_queries(warehouse.spark) if is_large else nullcontext()
 
 
 def _standing(settings: ReportSettings, content: str) -> Mapping[str, Any] | None:
@@ -121,6 +114,11 @@ def _write(
     content: str,
     confirmed_at: datetime,
 ) -> Mapping[str, Any]:
+    """Write the report; return its facts.
+
+    Args:
+        confirmed_at: the clock for Prometheus.
+    """
     rows = collect_rows(warehouse, wanted)
     page = build_page(rows, as_of, summary)
     facts = facts_of(page)

@@ -53,13 +53,12 @@ def _heavy_partition(subject: Subject, problem: GroupProblem) -> Iterator[str]:
 def _unknown_topics(problem: GroupProblem) -> Iterator[str]:
     """Yield which topics the members subscribe to that count as not there."""
     unknown = sorted(subscribed_topics(problem) - existing_partition_counts(problem).keys())
-    for topic in unknown[:MOST_TOPICS]:
-        yield (
-            f"No partitions of {topic} are known to the group: it counts as a topic that does not exist. "
-            f"Say how many it has: --partitions {topic}=N."
-        )
-    if len(unknown) > MOST_TOPICS:
-        yield f"The same is so for {len(unknown) - MOST_TOPICS} more of the topics that members subscribe to."
+    notes = [
+        f"No partitions of {topic} are known to the group: it counts as a topic that does not exist. "
+        f"Say how many it has: --partitions {topic}=N."
+        for topic in unknown
+    ]
+    yield from _first_of(notes, "topics that members subscribe to")
 
 
 def _grown_topics(subject: Subject, problem: GroupProblem) -> Iterator[str]:
@@ -67,13 +66,19 @@ def _grown_topics(subject: Subject, problem: GroupProblem) -> Iterator[str]:
     today, seen = subject.stored.generation.problem.topics, subject.weights.partition_counts
     then = existing_partition_counts(problem)
     grown = sorted(topic for topic, count in then.items() if topic in today and seen.get(topic, 0) > count)
-    for topic in grown[:MOST_TOPICS]:
-        yield (
-            f"{topic} has {seen[topic]} partitions in the newest metadata snapshot, and {today[topic].partition_count} in this generation: "
-            f"add --partitions {topic}={seen[topic]}."
-        )
-    if len(grown) > MOST_TOPICS:
-        yield f"The same is so for {len(grown) - MOST_TOPICS} more of the topics."
+    notes = [
+        f"{topic} has {seen[topic]} partitions in the newest metadata snapshot, and {today[topic].partition_count} in this generation: "
+        f"add --partitions {topic}={seen[topic]}."
+        for topic in grown
+    ]
+    yield from _first_of(notes, "topics")
+
+
+def _first_of(notes: Sequence[str], what: str) -> Iterator[str]:
+    """Yield the first notes of one kind, and how many more there are."""
+    yield from notes[:MOST_TOPICS]
+    if len(notes) > MOST_TOPICS:
+        yield f"The same is so for {len(notes) - MOST_TOPICS} more of the {what}."
 
 
 def _too_many_members(problem: GroupProblem) -> Iterator[str]:
