@@ -104,6 +104,9 @@ class _Progress:
 def has_expired(departure: Departure, commits: Iterable[NearCommit]) -> bool:
     """Return whether a silent member had committed regularly, its records went on, and it left when its session timeout was over.
 
+    The pause after the first commit does not count: the owner before commits once more when it gives up its partitions, and the member
+    itself begins later.
+
     Args:
         commits: by time: of all partitions before the departure, of the member's own ones also soon after it.
     """
@@ -126,7 +129,8 @@ def has_expired(departure: Departure, commits: Iterable[NearCommit]) -> bool:
         if is_before and is_own:
             own_count += 1
             unchanged_count += bool(repeats) and all(repeats)
-            longest_gap_ms = longest_gap_ms if own_ms is None else max(longest_gap_ms, at_ms - own_ms)
+            if own_ms is not None and own_count > 2:
+                longest_gap_ms = max(longest_gap_ms, at_ms - own_ms)
             own_ms = at_ms
         elif is_before:
             others_ms = at_ms

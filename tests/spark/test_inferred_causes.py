@@ -50,6 +50,7 @@ CASES: dict[str, tuple[Commits, Commits, dict[str, Any]]] = {
     "others wait": (SILENT, WAITS, {}),
     "alone": (SILENT, {}, {}),
     "commits without records": (unchanged(GONE_S - 50), B_GOES_ON, {"next": {}}),
+    "the owner before committed once more": ({HELD_S + 1: HELD_S + 1, **regular(GONE_S - 50)}, B_GOES_ON, {"older": {}}),
     "consumer protocol": (regular(GONE_S - 42), B_GOES_ON, OF_CONSUMER),
     "the next target is late, consumer protocol": (regular(GONE_S - 65), B_GOES_ON, OF_CONSUMER),
     # All others have not lost their session.
@@ -76,17 +77,19 @@ CASES: dict[str, tuple[Commits, Commits, dict[str, Any]]] = {
     "commits rarely": (regular(GONE_S - 50, every_s=60, count=12), B_GOES_ON, {}),
     "commits now and then": (regular(GONE_S - 50, every_s=26), B_GOES_ON, {}),
     "too few commits": (regular(GONE_S - 50, count=8), B_GOES_ON, {}),
+    "commits rarely at first": ({HELD_S + 1: HELD_S + 1, HELD_S + 9: HELD_S + 9, **regular(GONE_S - 50)}, B_GOES_ON, {"older": {}}),
     "no session timeout": (SILENT, B_GOES_ON, {"session_timeout_ms": None}),
     "long session": (SILENT, B_GOES_ON, {"session_timeout_ms": 60_000}),
 }
 """Group -> commits of ``a`` and of ``b``; timeouts of ``a``, and what else is not as usual: ``next`` are the commits for the partitions of
-``a`` after it."""
+``a`` after it, ``older`` those on its other partition."""
 EXPIRED = {
     "expired": 50,
     "others joined again late": 60,
     "others wait": 50,
     "alone": 50,
     "commits without records": 50,
+    "the owner before committed once more": 50,
     "consumer protocol": 42,
     "the next target is late, consumer protocol": 65,
 }
@@ -102,7 +105,7 @@ def group_rows() -> Iterator[tuple[str, Row]]:
             group_type = changes.get("group_type", "classic")
             yield "snapshots", snapshot_row(group, generation, *members, observed_at=moment(at_s * 1_000), group_type=group_type)
         key = {"cluster_id": "c", "group_id": group, "generation": 2, "observed_at": moment(GONE_S * 1_000), "position": 2}
-        older = {min(of_a) + 1: min(of_a) + 1} if of_a else {}
+        older = changes.get("older", {min(of_a) + 1: min(of_a) + 1} if of_a else {})
         for partition, last_s in ((0, max(of_a, default=None)), (1, max(older, default=None))):
             committed_at = None if last_s is None else moment(int(last_s * 1_000))
             owners = {"previous_generation": 1, "previous_member_id": "a", "member_id": "b", "kind": "reassigned"}
