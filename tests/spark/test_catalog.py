@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -58,29 +56,6 @@ def leave_behind(spark: SparkSession, schema: str, folder: Path, *taken: str) ->
     shutil.copytree(left, folder, dirs_exist_ok=True)
 
 
-@dataclass(frozen=True)
-class Whole:
-    """A schema with the tables of a whole run, and what it said."""
-
-    schema: str
-    page: Path
-    said: str
-
-
-@pytest.fixture(scope="module")
-def whole(evenkeel, empty_warehouse: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
-    """Behind a run that died when it had made all tables, but no entry."""
-    folder, said = tmp_path_factory.mktemp("whole"), io.StringIO()
-    with made_schema(spark, "evenkeel_whole", folder / "schema") as schema:
-        leave_behind(spark, schema, folder / "schema")
-        shutil.copytree(empty_warehouse, folder / "schema", dirs_exist_ok=True)
-        inputs = ("--input", few(folder, "a.parquet", 0, 4), LOOKS)
-        with pytest.MonkeyPatch.context() as patched, redirect_stderr(said):
-            patched.setattr(gates, "run", lambda *_: [])  # the next command has them
-            assert evenkeel("run", "--warehouse", schema, "--output", folder / "report.html", *inputs) == 0
-        yield Whole(schema, folder / "report.html", said.getvalue())
-
-
 NAMES = [name for name in TABLES if name != "runs"]
 WATCHED = (NAMES[0], "subscription_snapshots", NAMES[-1])
 
@@ -102,20 +77,30 @@ def by_version(spark: SparkSession, schema: str) -> dict[str, tuple[int, int]]:
     return digests(spark, {name: f"{schema}.{name} VERSION AS OF {version}" for name, version in row.newest.items()})
 
 
-def test_tables_that_a_dead_run_has_not_entered_into_the_catalog(whole: Whole) -> None:
-    assert whole.said.count("making the entry now") == len(TABLES) + 1
+def test_tables_that_a_dead_run_has_not_entered_into_the_catalog(
+    make_tables, empty_warehouse: Path, spark: SparkSession, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It died when it had made all tables, but no entry."""
+    leave_behind(spark, schema, tmp_path / "schema")
+    shutil.copytree(empty_warehouse, tmp_path / "schema", dirs_exist_ok=True)
+    assert make_tables("land", "--warehouse", schema, "--input", few(tmp_path, "a.parquet", 0, 1)) == 0
+    assert capsys.readouterr().err.count("making the entry now") == len(TABLES) + 1
 
 
+@pytest.mark.slow
 def test_the_row_in_runs_switches_all_views_at_once(
-    evenkeel, spark: SparkSession, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    evenkeel, spark: SparkSession, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked while views are replaced, and on both sides of the row: all show one run."""
-    schema = whole.schema
+    page = tmp_path / "report.html"
+    with monkeypatch.context() as patched:
+        patched.setattr(gates, "run", lambda *_: [])  # the next command has them
+        assert evenkeel("run", "--warehouse", schema, "--output", page, "--input", few(tmp_path, "a.parquet", 0, 4), LOOKS) == 0
     named = {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {schema}").collect()}
     assert named == {*TABLES, *(f"{name}_published" for name in NAMES), "evenkeel_lease"}  # nothing written aside is left
     assert published(spark, schema, NAMES) == by_version(spark, schema)
     before = published(spark, schema)
-    assert whole.page.stat().st_size > 10_000
+    assert page.stat().st_size > 10_000
 
     seen: list[dict[str, tuple[int, int]]] = []
     replace_view, close = Warehouse.replace_view, pipeline._close

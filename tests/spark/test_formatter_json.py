@@ -161,6 +161,7 @@ def in_parts(make_tables, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     return in_turn, at_once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOMBSTONES)
 def test_tombstone_gets_its_position_in_any_partial_capture(name: str, in_parts: tuple[Path, Path]) -> None:
     log, group = TOMBSTONES[name][0], f"fraud-{list(TOMBSTONES).index(name)}"

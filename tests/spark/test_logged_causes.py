@@ -67,6 +67,7 @@ def pieces(seed: int) -> list[bytes]:
     return pieces
 
 
+@pytest.mark.slow
 def test_pieces_before_and_after_the_records_make_equal_tables(recorded: Path, make_tables: Make, tmp_path: Path) -> None:
     """An equal line of two pieces is one event; two equal lines of one millisecond and one piece are two."""
     for number, piece in enumerate(pieces(1)):

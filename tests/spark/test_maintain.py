@@ -151,6 +151,7 @@ def test_retention_keeps_two_old_metadata_snapshots_and_the_offsets_topic(kept: 
     assert [moment for moment, topic in found if topic == OFFSETS_TOPIC] == [had[0]]
 
 
+@pytest.mark.slow
 def test_a_maintained_warehouse_is_sound(make_tables, kept: Kept) -> None:
     """What members hold in counterfactual solutions goes before the audits made of them."""
     had, has = (holdings_of(warehouse) for warehouse in (kept.before, kept.maintained))

@@ -256,6 +256,7 @@ def findings_of(warehouse: Path, cluster: str) -> list[Row]:
     return [row for row in map(json.loads, content(warehouse, "findings")) if row["cluster_id"] == cluster]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cluster", [pytest.param(GREW, id="commits last"), pytest.param(POLLS, id="polls")])
 def test_partitions_left_out_is_the_same_for_any_arrival_of_records_and_metadata(parts: Parts, warehouse: Path, cluster: str) -> None:
     """It is there once all the time."""
@@ -270,12 +271,14 @@ def inferred_details(audits: list[Row]) -> list[str]:
     return [cause["detail"] for cause in causes]
 
 
+@pytest.mark.slow
 def test_likely_causes_are_the_same_for_any_arrival(parts: Parts, tables: dict[str, list[Row]]) -> None:
     silences = [[detail.split(",")[0].removeprefix("likely: ") for detail in inferred_details(audits)] for audits in parts.audits]
     assert silences == [[], ["its last commit was 56 s before"], []]
     assert observed(tables, SILENT) and inferred_details(tables["generation_audits"]) == []
 
 
+@pytest.mark.slow
 def test_hot_members_are_the_same_for_any_arrival(parts: Parts, warehouse: Path) -> None:
     hot = [[row for row in found_by_now if (row["cluster_id"], row["rule_id"]) == (HOT, "hot_member")] for found_by_now in parts.findings]
     assert list(map(len, hot)) == [0, 1, 0]
@@ -283,6 +286,7 @@ def test_hot_members_are_the_same_for_any_arrival(parts: Parts, warehouse: Path)
         assert findings_of(parts.warehouse, cluster) == findings_of(warehouse, cluster)
 
 
+@pytest.mark.slow
 def test_a_loop_that_began_in_an_earlier_run_is_found(parts: Parts) -> None:
     """What recurs over hours is carried from run to run: the second finds what the first alone, and the second alone, would not."""
     found = [

@@ -141,6 +141,7 @@ def test_repeated_run_and_wrong_groups_write_nothing(saved: Path, evenkeel: Any,
     assert len(rows(saved, "runs")) == before
 
 
+@pytest.mark.slow
 def test_other_commands_keep_saved_scenarios(saved: Path, evenkeel: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     warehouse = tmp_path / "warehouse"
     shutil.copytree(saved, warehouse)
