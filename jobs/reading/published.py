@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 from operator import and_
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +22,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from jobs.runtime.contract import contract_version
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
-from jobs.runtime.locations import is_warehouse, local_folder, masked
+from jobs.runtime.locations import LOG, is_warehouse, local_folder, masked
 from schemas.vocabulary import RunStatus
 
 StoredRow = dict[str, Any]
@@ -27,6 +31,7 @@ StoredRow = dict[str, Any]
 Filter = Mapping[str, Collection[Any]]
 """Column -> the values that it may have; rows have to match in all of them."""
 
+_ENCODED = re.compile("%[0-9A-Fa-f]{2}")
 _READ_ERRORS = (DeltaError, OSError, pa.ArrowException)
 """What deltalake and pyarrow raise where a log or a file is missing or damaged."""
 
@@ -139,7 +144,8 @@ class PublishedTables:
             return None
         dataset = self._opened.get(table)
         if dataset is None:
-            dataset = _dataset_of(self.folder / table, DeltaTable(self.folder / table, version=self.versions[table]))
+            with _opened_log(self.folder / table, self.versions[table]) as log:
+                dataset = _dataset_of(self.folder / table, log)
             self._opened[table] = dataset
         known = [name for name in columns if name in dataset.schema.names]
         return dataset.to_table(columns=known, filter=_expression(wanted or {}, since, until))
@@ -161,16 +167,32 @@ def open_published(location: str) -> PublishedTables:
     if not is_warehouse(folder):
         raise NotAWarehouseError(f"warehouse {name}: no tables here; land captures first, or name another with --warehouse")
     try:
-        runs = DeltaTable(folder / "runs")
-        contract_version(name, "runs", f"delta.`{folder / 'runs'}`", runs.metadata().configuration)
+        with _opened_log(folder / "runs") as runs:
+            contract_version(name, "runs", f"delta.`{folder / 'runs'}`", runs.metadata().configuration)
+            dataset = _dataset_of(folder / "runs", runs)
         columns = ["run_id", "run_sequence", "finished_at", "table_versions"]
-        published = _dataset_of(folder / "runs", runs).to_table(columns=columns, filter=_expression({"status": [str(RunStatus.PUBLISHED)]}))
+        published = dataset.to_table(columns=columns, filter=_expression({"status": [str(RunStatus.PUBLISHED)]}))
     except _READ_ERRORS as error:
         raise _damaged(folder, "runs", error) from error
     if not published.num_rows:
         raise NotAWarehouseError(f"warehouse {name}: nothing is published yet; run first")
     newest = max(published.to_pylist(), key=lambda row: (row["run_sequence"], row["finished_at"]))
     return PublishedTables(folder, newest["run_id"], dict(newest["table_versions"]))
+
+
+@contextmanager
+def _opened_log(folder: Path, version: int | None = None) -> Iterator[DeltaTable]:
+    """Open the log of a table; the newest version without a number. Its rows are not in reach of what is returned: see ``_dataset_of``.
+
+    deltalake follows links and then decodes ``%20`` in a path, so that it looks into another folder. Such a table gets a path without it,
+    in which only the log is a link.
+    """
+    if _ENCODED.search(os.path.realpath(folder)) is None:
+        yield DeltaTable(folder, version=version)
+        return
+    with TemporaryDirectory() as stand_in:
+        (Path(stand_in) / LOG).symlink_to(folder.absolute() / LOG)
+        yield DeltaTable(stand_in, version=version)
 
 
 def _dataset_of(folder: Path, table: DeltaTable) -> ds.Dataset:

@@ -25,6 +25,15 @@ def test_rows_are_of_the_published_version_though_a_run_in_progress_has_written(
     assert rows == [{"group_id": "g", "observed_at": at(1), "committed_offset": 10}]
 
 
+@pytest.mark.parametrize("name", ["a%20b", "%41 é#", "%2F", "%ff", "100%", "a b#é?", "link"])
+def test_path_may_look_encoded(tmp_path: Path, name: str):
+    write_warehouse(tmp_path / "w", commit("g", "t", 0, 1, 10))
+    (tmp_path / "w").rename(tmp_path / (name if name != "link" else "%20"))
+    if name == "link":
+        (tmp_path / "link").symlink_to(tmp_path / "%20")
+    assert open_published(str(tmp_path / name)).rows("offset_snapshots", ("group_id",)) == [{"group_id": "g"}]
+
+
 def test_rows_match_all_filters(tmp_path: Path):
     write_warehouse(tmp_path, *(commit(group, "t", partition, 1, 0) for group in "ab" for partition in range(2)))
     tables = open_published(str(tmp_path))
