@@ -24,20 +24,20 @@ _NOT_READ = (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowE
 
 
 def local_properties(log: Path, version: int) -> dict[str, str]:
-    """Return the properties that a table has at a version: from the newest checksum, or commit, that has them.
+    """Return the properties that a table has at a version: from the newest checksum, commit or checkpoint that has them.
 
     Spark writes a checksum with every commit, so that this reads one file. Other writers may write none; if a checksum cannot be read, the
-    commit is read.
+    commit is read. A cut log begins with a checkpoint, and may have no commit that has them.
 
     Raises:
-        WarehouseDamagedError: a commit cannot be read or is not one of a log, or no remaining commit has the properties.
+        WarehouseDamagedError: a commit cannot be read or is not one of a log, or nothing that remains has the properties.
     """
     for number in range(version, -1, -1):
         noted = _noted_metadata(log / f"{number:020}.crc")
         metadata = noted or next((action["metaData"] for action in _actions(log / f"{number:020}.json") if "metaData" in action), None)
+        metadata = metadata or _checkpoint_metadata(log / f"{number:020}.checkpoint.parquet")
         if metadata is not None:
-            properties: dict[str, str] = metadata.get("configuration", {})
-            return properties
+            return dict(metadata.get("configuration", {}))
     raise WarehouseDamagedError(f"{log}: no commit has the table's properties; restore the folder from a copy, or rebuild the warehouse")
 
 
@@ -92,6 +92,15 @@ def _checkpoint_actions(path: Path) -> list[dict[str, Any]]:
     file = pq.ParquetFile(path)
     rows = file.read(columns=[name for name in ("add", "protocol", "sidecar") if name in file.schema_arrow.names]).to_pylist()
     return [{kind: content for kind, content in row.items() if content is not None} for row in rows]
+
+
+def _checkpoint_metadata(path: Path) -> dict[str, Any] | None:
+    """Return the table's metadata in a checkpoint; None if there is no checkpoint, or it cannot be read."""
+    try:
+        rows = pq.ParquetFile(path).read(columns=["metaData"]).column("metaData").to_pylist()
+    except _NOT_READ:
+        return None
+    return next((row for row in rows if row is not None and row.get("configuration") is not None), None)
 
 
 def _files_after(actions: list[dict[str, Any]]) -> dict[str, str | None] | None:
@@ -162,7 +171,7 @@ def _noted_metadata(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     metadata = noted.get("metadata") if isinstance(noted, dict) else None
-    return metadata if isinstance(metadata, dict) else None
+    return metadata if _is_metadata(metadata) else None
 
 
 def _actions(path: Path) -> list[dict[str, Any]]:
@@ -174,9 +183,13 @@ def _actions(path: Path) -> list[dict[str, Any]]:
         raise _damaged(path, f"not JSON ({error})") from None
     except OSError as error:
         raise _damaged(path, f"cannot be read ({error.strerror})") from None
-    if not all(isinstance(action, dict) and isinstance(action.get("metaData", {}), dict) for action in actions):
+    if not all(isinstance(action, dict) and _is_metadata(action.get("metaData", {})) for action in actions):
         raise _damaged(path, "a line is not an action of a Delta log")
     return actions
+
+
+def _is_metadata(found: object) -> bool:
+    return isinstance(found, dict) and isinstance(found.get("configuration", {}), dict)
 
 
 def _damaged(path: Path, problem: str) -> WarehouseDamagedError:

@@ -52,7 +52,7 @@ def test_interrupted_cut_of_a_log_leaves_no_file_without_its_commit(steps: int, 
     assert {trace(path) for path in left} == {trace(path) for path in left if path.suffix == ".json"} >= {2, 3}
 
 
-@pytest.mark.parametrize("noted", ["", "{", "7", "null", "[]", '{"metadata": 7}', "{}"])
+@pytest.mark.parametrize("noted", ["", "{", "7", "null", "[]", '{"metadata": 7}', '{"metadata": {"configuration": null}}', "{}"])
 def test_checksum_without_metadata_is_ignored(noted: str, tmp_path: Path) -> None:
     commit = {"metaData": {"configuration": {"a": "b"}}}
     (tmp_path / f"{0:020}.json").write_text(json.dumps(commit))
@@ -65,7 +65,10 @@ def test_checksum_without_metadata_is_ignored(noted: str, tmp_path: Path) -> Non
     [
         pytest.param(b"{", "not JSON", id="cut"),
         pytest.param(b"\xff", "not JSON", id="no text"),
-        *((line, "a line is not an action") for line in (b"7", b"null", b"[]", b'"metaData"', b'{"metaData": 7}')),
+        *(
+            (line, "a line is not an action")
+            for line in (b"7", b"null", b"[]", b'"metaData"', b'{"metaData": 7}', b'{"metaData": {"configuration": null}}')
+        ),
     ],
 )
 def test_damaged_commit_is_named_by_its_file(content: bytes, problem: str, tmp_path: Path) -> None:
@@ -79,6 +82,21 @@ def test_commit_that_cannot_be_opened_is_named_by_its_file(tmp_path: Path) -> No
     (tmp_path / f"{0:020}.json").mkdir()
     with pytest.raises(WarehouseDamagedError, match="cannot be read"):
         local_properties(tmp_path, 0)
+
+
+def test_checkpoint_of_a_cut_log_has_the_properties(tmp_path: Path) -> None:
+    """The checksum of the newest version is damaged, and is removed as docs/recovery.md says."""
+    rows, named = pa.table({"number": [1]}), {"delta.appendOnly": "false", "delta.dataSkippingNumIndexedCols": "3"}
+    write_deltalake(tmp_path, rows, configuration=named)
+    for _ in range(2):
+        write_deltalake(tmp_path, rows, mode="append")
+    DeltaTable(tmp_path).create_checkpoint()
+    log = tmp_path / "_delta_log"
+    cut_before(log, 2)
+    assert local_properties(log, 2) == named
+    (log / f"{2:020}.checkpoint.parquet").write_bytes(b"PAR1")
+    with pytest.raises(WarehouseDamagedError, match="no commit has the table's properties"):
+        local_properties(log, 2)
 
 
 # -- files of a version
