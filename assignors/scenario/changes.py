@@ -44,7 +44,8 @@ class Changed:
 def apply_changes(generation: Generation, scenario: Scenario, order: Order = Order.LAST) -> Changed:
     """Return the group before and after the changes of a scenario.
 
-    Added members subscribe to what most members subscribe to. If all members that stay are static afterwards, added ones are static too.
+    Added members subscribe to what most members subscribe to. If all members that stay are static afterwards, added ones are static too,
+    unless the scenario says otherwise of one.
 
     Args:
         generation: the newest settled one of the group.
@@ -147,7 +148,7 @@ def _free_names(members: Sequence[Member], count: int, order: Order) -> tuple[st
     return tuple(f"{prefix}{number:0{len(str(count))}}" for number in range(1, count + 1))
 
 
-def _with_instance_ids(members: tuple[Member, ...], instance_ids: Mapping[str, str]) -> tuple[Member, ...]:
+def _with_instance_ids(members: tuple[Member, ...], instance_ids: Mapping[str, str | None]) -> tuple[Member, ...]:
     if instance_ids:
         members = tuple(
             replace(member, group_instance_id=instance_ids.get(member.member_id, member.group_instance_id)) for member in members

@@ -26,7 +26,7 @@ class Scenario:
         subscriptions: member id -> what this member subscribes to afterwards, whatever ``topics`` says.
         strategy: the assignor afterwards; None is as before, and ``uniform`` for a group that changes to the consumer protocol.
         protocol: ``classic`` or ``consumer`` (KIP-848); None is that of the strategy.
-        instance_ids: member id -> the instance id that makes the member static.
+        instance_ids: member id -> the instance id that makes the member static; None for one that is not static.
         racks: pattern of member ids or instance ids -> the rack of the members that match; the first that matches counts.
 
     Raises:
@@ -44,7 +44,7 @@ class Scenario:
     subscriptions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     strategy: str | None = None
     protocol: str | None = None
-    instance_ids: Mapping[str, str] = field(default_factory=dict)
+    instance_ids: Mapping[str, str | None] = field(default_factory=dict)
     racks: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class Scenario:
             if isinstance(topics, str):
                 raise ValueError(f"subscribed topics: found the text {topics!r}, expected a tuple of topic names")
             _require_names("subscribed topics", topics)
-        _require_names("instance ids", tuple(self.instance_ids.values()))
+        _require_names("instance ids", tuple(name for name in self.instance_ids.values() if name is not None))
         self._require_protocol()
 
     def _require_protocol(self) -> None:

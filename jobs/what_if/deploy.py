@@ -26,7 +26,8 @@ class Deploy:
             one, in as many rounds of heartbeats as it takes.
         movement_count: changes of owner, all together.
         stopped_count: times that a partition stopped being read, all together.
-        longest_session_ms: the longest session timeout: a static member that is back before causes no rebalance; None where unknown.
+        shortest_session_ms, longest_session_ms: of the members' session timeouts. A static member that is back within its own causes no
+            rebalance. None where none is known.
     """
 
     member_count: int
@@ -34,6 +35,7 @@ class Deploy:
     rebalance_count: int
     movement_count: int
     stopped_count: int
+    shortest_session_ms: int | None
     longest_session_ms: int | None
 
 
@@ -61,10 +63,10 @@ def play_deploy(subject: Subject) -> Deploy | None:
     except (ValueError, AssignorError):
         return None
     sessions = [client.session_timeout_ms for client in subject.stored.clients.values() if client.session_timeout_ms is not None]
-    return Deploy(len(dynamic), len(restarted), rebalances, movements, stopped, max(sessions, default=None))
+    return Deploy(len(dynamic), len(restarted), rebalances, movements, stopped, min(sessions, default=None), max(sessions, default=None))
 
 
 def _comes_back(member: Member, member_id: str) -> Scenario:
-    """Return the scenario in which a member joins again under another id."""
+    """Return the scenario in which a member joins again under another id. It is not static, even if all others are."""
     racks = {} if member.rack is None else {escape(member_id): member.rack}
-    return Scenario(added=(member_id,), subscriptions={member_id: member.topics}, racks=racks)
+    return Scenario(added=(member_id,), subscriptions={member_id: member.topics}, instance_ids={member_id: None}, racks=racks)

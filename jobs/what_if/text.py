@@ -125,14 +125,15 @@ def _price(answer: Answer) -> str:
 
 def _deploy_lines(subject: Subject, deploy: Deploy) -> Iterator[str]:
     strategy = subject.stored.generation.strategy
-    restarts = f"{deploy.restart_count} restarts"
+    restarts = "1 restart is" if deploy.restart_count == 1 else f"{deploy.restart_count} restarts one after another are"
     if deploy.restart_count < deploy.member_count:
-        restarts = f"the first {deploy.restart_count} of {deploy.member_count} restarts"
+        restarts = f"the first {deploy.restart_count} of {deploy.member_count} restarts one after another are"
     yield (
-        f"next deploy without instance ids: {restarts} one after another are {deploy.rebalance_count} rebalances of "
-        f"{on_one_line(strategy)}. Partitions move {deploy.movement_count} times, and stop being read {deploy.stopped_count} times."
+        f"next deploy without instance ids: {restarts} {deploy.rebalance_count} rebalances of {on_one_line(strategy)}. "
+        f"Partitions move {deploy.movement_count} times, and stop being read {deploy.stopped_count} times."
     )
-    session = f" ({deploy.longest_session_ms / 1000:g} s)" if deploy.longest_session_ms is not None else ""
+    sessions = [f"{one / 1000:g}" for one in (deploy.shortest_session_ms, deploy.longest_session_ms) if one is not None]
+    session = f" ({_from_to(*sessions)} s)" if sessions else ""
     yield f"next deploy with instance ids: no rebalance, if each member is back within its session timeout{session}."
 
 

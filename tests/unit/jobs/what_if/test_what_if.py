@@ -275,6 +275,25 @@ def test_members_of_a_deploy_come_back_with_their_topics_and_racks(tmp_path: Pat
     assert counts == {"topics": 4 * (2 + 2), "racks": 3 * (2 + 2)}
 
 
+def test_only_member_of_a_deploy_without_an_instance_id_comes_back_without_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Range has it last, after b and c: 3 partitions move when it leaves, and the same 3 when it is back. A static a would be the first."""
+    static = [{**one, "group_instance_id": one["client_id"]} for one in split(3, 3, names="bc")]
+    dynamic = member("a-1", ["orders"], {"orders": [6, 7]})
+    folder = write_warehouse(tmp_path / "w", generation("mixed", 10, [dynamic, *static], {"orders": 8}))
+    words = ("what-if", "--warehouse", str(folder), "mixed", "--static-ids", "--strategies", "range")
+    assert cli.console_main(words) == 0
+    out = capsys.readouterr().out
+    assert "next deploy without instance ids: 1 restart is 2 rebalances of range. Partitions move 6 times" in out
+
+
+def test_session_timeouts_that_differ_are_a_range(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """A member that is away for 30 s keeps the one session of 45 s, and loses the other of 6 s."""
+    members = [{**one, "session_timeout_ms": session} for one, session in zip(split(3, 3), (45_000, 6_000), strict=True)]
+    folder = write_warehouse(tmp_path / "w", generation("mixed", 10, members, ORDERS))
+    assert cli.console_main(["what-if", "--warehouse", str(folder), "mixed", "--static-ids"]) == 0
+    assert "no rebalance, if each member is back within its session timeout (6-45 s)." in capsys.readouterr().out
+
+
 def test_deploy_of_a_large_group_is_judged_by_its_first_restarts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     members = [member(f"m{number:02}-1", "t", {"t": [number]}) for number in range(32)]
     folder = write_warehouse(tmp_path / "w", generation("large", 10, members, {"t": 32}))
