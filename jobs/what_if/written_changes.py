@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from assignors.model import UnknownStrategyError
 from assignors.registry import find_assignor
 from jobs.runtime.errors import UsageError
 from jobs.runtime.yaml_file import read_yaml
 from jobs.what_if.changes import Changes
-from jobs.what_if.options import WhatIfOptions
+from jobs.what_if.options import MOST_COUNT, WhatIfOptions
 from schemas.config import explain_mistakes
+
+
+def _check_count(value: Any) -> Any:
+    """Refuse numbers that are no count, or too large; what is too small for a change the scenario says."""
+    if isinstance(value, bool) or (isinstance(value, (int, float)) and value > MOST_COUNT):
+        raise PydanticCustomError("count", f"expected a count up to {MOST_COUNT}")
+    return value
+
+
+_CHECK_COUNT = BeforeValidator(_check_count)
 
 
 class WrittenChanges(BaseModel):
@@ -22,9 +34,9 @@ class WrittenChanges(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    add_members: int | tuple[str, ...] = 0
-    remove_members: int | str = 0
-    partitions: dict[str, int] = Field(default_factory=dict)
+    add_members: Annotated[int | tuple[str, ...], _CHECK_COUNT] = 0
+    remove_members: Annotated[int | str, _CHECK_COUNT] = 0
+    partitions: dict[str, Annotated[int, _CHECK_COUNT]] = Field(default_factory=dict)
     subscribe: tuple[str, ...] | None = Field(default=None, min_length=1)
     static_ids: bool = False
     rack: dict[str, str] = Field(default_factory=dict)
@@ -43,9 +55,11 @@ def read_changes(options: WhatIfOptions) -> dict[str, Changes]:
     """Return the changes by the name of their scenario; those of the options are called ``''``.
 
     Raises:
-        UsageError: the file cannot be read or has mistakes, one line each; or options exclude each other; or there is no such strategy.
+        UsageError: the file cannot be read or has mistakes, one line each; or options exclude each other; or there is no such strategy; or
+            members of several consumers are too many consumers.
     """
     scenarios = _read_changes(options)
+    _check_consumers(scenarios, options)
     _check_strategies(scenarios.values())
     return scenarios
 
@@ -102,6 +116,22 @@ def _read_file(path: Path, strategies: tuple[str, ...] | None) -> dict[str, Chan
     if mistakes:
         raise UsageError("\n".join(mistakes))
     return scenarios
+
+
+def _check_consumers(scenarios: Mapping[str, Changes], options: WhatIfOptions) -> None:
+    """Refuse more consumers than any group has, before any of them is made.
+
+    Raises:
+        UsageError: naming the option or the scenario.
+    """
+    counts = {name: changes.add_members for name, changes in scenarios.items() if isinstance(changes.add_members, int)}
+    asked = [(f"scenario {name!r}: add_members" if name else "--add-members", count) for name, count in counts.items()]
+    if options.members is not None:
+        asked.append(("--members", options.members[1]))
+    for what, count in asked:
+        if count * options.threads_per_member > MOST_COUNT:
+            found = f"{count} members of {options.threads_per_member} consumers"
+            raise UsageError(f"{what} with --threads-per-member: found {found}, expected at most {MOST_COUNT} consumers")
 
 
 def _check_strategies(scenarios: Iterable[Changes]) -> None:

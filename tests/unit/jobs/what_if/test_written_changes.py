@@ -11,7 +11,7 @@ from jobs.parser import parse
 from jobs.runtime.errors import UsageError
 from jobs.what_if.changes import Changes
 from jobs.what_if.options import WhatIfOptions
-from jobs.what_if.written_changes import WrittenChanges, check_save
+from jobs.what_if.written_changes import WrittenChanges, check_save, read_changes
 
 
 def options(words: str) -> WhatIfOptions:
@@ -41,6 +41,38 @@ def test_save_refuses_what_it_cannot_save_before_spark_starts(words: str, messag
     with pytest.raises(UsageError) as refused:
         check_save(options(f"{words} --save"))
     assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("add_members: 1000000", "add_members: expected a count up to 100000, found 1000000"),
+        ("add_members: true", "add_members: expected a count up to 100000, found True"),
+        ("remove_members: 1.0e+9", "remove_members: expected a count up to 100000, found 1000000000.0"),
+        ("partitions: {orders: 1000000000}", "partitions.orders: expected a count up to 100000, found 1000000000"),
+    ],
+)
+def test_counts_of_a_file_are_no_larger_than_those_of_options(tmp_path: Path, written: str, message: str) -> None:
+    """More of them would only be members and partitions without end in memory."""
+    path = tmp_path / "scenarios.yaml"
+    path.write_text(f"big: {{{written}}}")
+    with pytest.raises(UsageError) as refused:
+        read_changes(options(f"g --scenario {path}"))
+    assert str(refused.value) == f"--scenario {path}: scenario 'big': {message}"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--add-members 1001 --threads-per-member 100", "--add-members with --threads-per-member: found 1001 members of 100 consumers, "),
+        ("--members 2..1001 --threads-per-member 100", "--members with --threads-per-member: found 1001 members of 100 consumers, "),
+    ],
+)
+def test_members_of_many_consumers_are_no_more_than_a_group_can_have(words: str, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read_changes(options(f"g {words}"))
+    assert str(refused.value) == f"{message}expected at most 100000 consumers"
+    read_changes(options(f"g {words.replace('1001', '1000')}"))
 
 
 def test_runs_differ_by_groups_changes_and_the_content_of_a_file_alone(tmp_path: Path) -> None:
