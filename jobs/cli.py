@@ -20,7 +20,7 @@ from jobs.brokers.client_properties import read_client_properties
 from jobs.collect.options import CollectOptions
 from jobs.launcher.messages import INTERRUPTED, mute
 from jobs.launcher.workload import Workload
-from jobs.options import AssignOptions, Command, LandOptions, MaintainOptions, PageOptions
+from jobs.options import AssignOptions, Command, LandOptions, MaintainOptions, PageOptions, ReportOptions
 from jobs.parser import parse
 from jobs.runtime.arguments import LocationOptions
 from jobs.runtime.errors import EvenkeelError, InterruptedRunError, PlatformError, UsageError
@@ -29,7 +29,7 @@ from jobs.runtime.interruption import Interruption
 from jobs.runtime.locations import local_folder, on_one_line
 from jobs.runtime.log_format import answer, clear_progress, coloured, logs_json, set_up_logging
 from jobs.runtime.output_files import check_new_file, check_outputs
-from jobs.runtime.run_options import RunNameOptions
+from jobs.runtime.run_options import ClockOptions, RunNameOptions
 from jobs.settings import check_strategies, conf_folder, load_settings
 from jobs.show.options import ExplainOptions, ShowOptions
 from jobs.sql.options import SqlOptions
@@ -89,6 +89,8 @@ def main(argv: Sequence[str] | None = None, interruption: Interruption | None = 
     interruption = interruption or Interruption()
     set_up_logging("text")
     command, options, renamed = parse(argv)
+    if options.quiet and options.verbose:
+        raise UsageError("--quiet and --verbose exclude each other")
     set_up_logging(options.log_format, logging.DEBUG if options.verbose else logging.WARNING if options.quiet else logging.INFO)
     for line in renamed:
         logger.warning("%s", line)
@@ -179,12 +181,18 @@ def _check_options(options: LocationOptions, settings: Settings) -> None:
         raise UsageError("--recompute and --expand cannot be used together: one computes, the other shows what was computed")
     if assigned.since and not (assigned.recompute or assigned.expand):
         raise UsageError("--since needs --recompute or --expand")
-    if assigned.output and not assigned.expand:
-        raise UsageError("--output needs --expand")
+    for name in ("output", "cluster_id"):
+        if getattr(assigned, name) and not assigned.expand:
+            raise UsageError(f"--{name.replace('_', '-')} needs --expand")
+    for name in ("strategies", "run_id", "wait"):
+        if getattr(assigned, name) and assigned.expand:
+            raise UsageError(f"--expand excludes --{name.replace('_', '-')}: it prints what was computed, by every strategy, and is no run")
     if assigned.output:
         check_new_file(Path(assigned.output), settings.warehouse)
     if maintained.as_of and maintained.as_of > datetime.now(timezone.utc):
         raise UsageError(f"--as-of {maintained.as_of.isoformat()} is in the future: maintain would remove history that is not old")
+    if maintained.as_of and maintained.drop_cluster is not None:
+        raise UsageError("--drop-cluster excludes --as-of: it removes the whole cluster, however old its rows are")
     if maintained.dry_run and maintained.drop_cluster is None:
         raise UsageError("--dry-run needs --drop-cluster")
     if isinstance(options, WhatIfOptions):
@@ -195,6 +203,11 @@ def _check_options(options: LocationOptions, settings: Settings) -> None:
         options.text()
     if landing.client_properties and not landing.bootstrap_servers:
         raise UsageError("--client-properties needs --bootstrap-servers")
+    for name in ("format", "offsets_partition"):
+        if getattr(landing, name) is not None and landing.bootstrap_servers and not settings.inputs:
+            raise UsageError(f"--{name.replace('_', '-')} needs --input: a live cluster is no file")
+    if ReportOptions.of(options).export_dir and not settings.report.export:
+        raise UsageError("--export-dir needs --export, or report.export in the settings")
 
 
 def _what_if(options: WhatIfOptions) -> str:
@@ -217,6 +230,9 @@ def _show(options: ShowOptions | ExplainOptions) -> str:
 
 def _collect(options: CollectOptions) -> str:
     """Collect from a live cluster; return the summary."""
+    for name in ("metadata_interval", "poll_interval"):
+        if getattr(options, name) != getattr(CollectOptions, name) and not options.follow:
+            raise UsageError(f"--{name.replace('_', '-')} needs --follow")
     properties = read_client_properties(options.client_properties, os.environ)
     from jobs.collect import run as collect
 
@@ -249,9 +265,9 @@ def _execute(
     from jobs.pipeline import execute
     from jobs.runtime.session import open_session
 
-    started, named = now(), RunNameOptions.of(options)
-    run_id = named.run_id or started.strftime("%Y%m%dT%H%M%S.%fZ")
-    request = Request(command, options, settings, folder, run_id, named.as_of or started, now, captures, live, facts, interruption)
+    started = now()
+    run_id, as_of = RunNameOptions.of(options).run_id or started.strftime("%Y%m%dT%H%M%S.%fZ"), ClockOptions.of(options).as_of or started
+    request = Request(command, options, settings, folder, run_id, as_of, now, captures, live, facts, interruption)
     jars = os.environ.get("EVENKEEL_JARS")
     warehouse = local_folder(settings.warehouse)
     workload = Workload(

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.decoders.captures import Capture, fingerprint
-from jobs.options import AssignOptions, Command, MaintainOptions, StageOptions
+from jobs.options import AssignOptions, Command, LandOptions, MaintainOptions
 from jobs.runtime.arguments import LocationOptions
 from jobs.runtime.installation import evenkeel_version
 from jobs.runtime.interruption import Interruption
@@ -283,7 +283,7 @@ def settings_fingerprint(request: Request) -> str:
     """Return a hash of the settings without locations: inputs have a hash of their own, and a report changes no table."""
     is_timed = not any(capture.source is Source.DESCRIBE for capture in request.captures)
     partitions = {capture.offsets_partition for capture in request.captures if capture.offsets_partition is not None}
-    cluster_id, assigned = StageOptions.of(request.options).cluster_id, AssignOptions.of(request.options)
+    cluster_id, assigned = LandOptions.of(request.options).cluster_id, AssignOptions.of(request.options)
     dropped = MaintainOptions.of(request.options).drop_cluster
     inputs = (cluster_id, assigned.recompute, assigned.since, *(() if is_timed else (request.as_of,)), *partitions)
     asked = [request.command.name, request.settings.model_dump_json(exclude={"inputs", "warehouse", "report"}), *map(str, inputs)]

@@ -11,7 +11,7 @@ from typing import get_args
 from jobs.collect import options as collect
 from jobs.launcher.spelling import meant
 from jobs.runtime.arguments import LocationOptions, moment, names, option, partition, path_name, servers
-from jobs.runtime.run_options import RunNameOptions, WarehouseOptions
+from jobs.runtime.run_options import ClockOptions, RunNameOptions, WaitOptions
 from jobs.show import options as show
 from jobs.sql import options as sql
 from jobs.what_if import options as what_if
@@ -59,26 +59,26 @@ def formats(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyOptions(WarehouseOptions):
+class VerifyOptions(WaitOptions):
     """Options of ``verify``."""
 
     all_groups: bool = option(False, action="store_true", help="count the packed assignments of all groups again, not of 200 groups")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StageOptions(RunNameOptions):
-    """Options of every command that makes tables or a report."""
+class StrategyOptions(RunNameOptions):
+    """Options of every command that computes assignments."""
 
-    cluster_id: str | None = option(metavar="NAME", help="name of the Kafka cluster; overrides the name in the capture")
     strategies: tuple[str, ...] | None = option(
         action="extend", type=names, metavar="LIST", help="assignors to compare, separated by commas (default: those of the settings)"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class LandOptions(StageOptions):
+class LandOptions(RunNameOptions, ClockOptions):
     """Options of ``land``: the captures, and a live cluster."""
 
+    cluster_id: str | None = option(metavar="NAME", help="name of the Kafka cluster; overrides the name in the capture")
     input: tuple[str, ...] = option(
         (),
         action="extend",
@@ -110,9 +110,10 @@ class LandOptions(StageOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AssignOptions(StageOptions):
+class AssignOptions(StrategyOptions):
     """Options of ``assign``: what is computed again, or which groups are shown."""
 
+    cluster_id: str | None = option(metavar="NAME", help="with --expand: the cluster of the groups (default: every cluster)")
     recompute: bool = option(False, action="store_true", help="compute all groups again from their first generation")
     expand: tuple[str, ...] = option(
         (),
@@ -134,7 +135,7 @@ class AssignOptions(StageOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditOptions(StageOptions):
+class AuditOptions(RunNameOptions):
     """Options of ``audit``."""
 
     fail_on: str | None = option(choices=[*map(str, Severity)], help="publish, then exit 4 if a new finding is this severe or worse")
@@ -145,7 +146,7 @@ class AuditOptions(StageOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageOptions(StageOptions):
+class PageOptions(ClockOptions):
     """Options of every command that makes a report."""
 
     output: str | None = option(metavar="FILE", help="file of the report (default: report.html in the warehouse folder)")
@@ -171,7 +172,7 @@ class ReportOptions(PageOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaintainOptions(StageOptions):
+class MaintainOptions(RunNameOptions, ClockOptions):
     """Options of ``maintain``."""
 
     drop_cluster: str | None = option(metavar="NAME", help="remove this cluster from all tables, and do nothing else")
@@ -183,7 +184,7 @@ class MaintainOptions(StageOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(PageOptions, AuditOptions, LandOptions):
+class RunOptions(PageOptions, AuditOptions, LandOptions, StrategyOptions):
     """Options of ``run``, in the order of its stages: landing, audit, report."""
 
 

@@ -31,7 +31,7 @@ from jobs.context import (
 from jobs.decoders.captures import content_digest
 from jobs.decoders.describe_rows import WAYS_OUT
 from jobs.maintain import run as maintain
-from jobs.options import AssignOptions, LandOptions, MaintainOptions, PageOptions, StageOptions, VerifyOptions
+from jobs.options import AssignOptions, LandOptions, MaintainOptions, PageOptions, VerifyOptions
 from jobs.preflight import check_names, check_reach
 from jobs.report import run as report
 from jobs.runtime.errors import (
@@ -47,7 +47,7 @@ from jobs.runtime.interruption import TableState
 from jobs.runtime.jvm import SPARK_ERRORS, STORAGE_ERRORS, is_lasting
 from jobs.runtime.log_format import answer
 from jobs.runtime.output_files import page_file
-from jobs.runtime.run_options import WarehouseOptions
+from jobs.runtime.run_options import WaitOptions
 from jobs.sql import run as sql
 from jobs.sql.options import SqlOptions
 from jobs.storage import migrations
@@ -105,7 +105,7 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
         if maintained.dry_run:
             return maintain.counts_in_lines(dropped, counts)
     started_at = request.now()
-    with exclusive_warehouse(warehouse, request.run_id, started_at, WarehouseOptions.of(options).wait, request.now) as check_hold:
+    with exclusive_warehouse(warehouse, request.run_id, started_at, WaitOptions.of(options).wait, request.now) as check_hold:
         with stage_timer("open"):
             check_reach(warehouse.spark, warehouse.folder, (capture.path for capture in request.captures))
             # Checked first: only a run that adds a row to ``runs`` restores tables after another run, and migrates them.
@@ -197,7 +197,7 @@ def _run(warehouse: Warehouse, request: Request, work: Work, started_at: datetim
         request.as_of,
         MetadataIndex(warehouse),
         digests,
-        StageOptions.of(request.options).cluster_id,
+        LandOptions.of(request.options).cluster_id,
         request.live,
         LandOptions.of(request.options).as_new_cluster,
         before=state,

@@ -12,7 +12,7 @@ from typing import Any
 import assignors
 from assignors.registry import find_assignor
 from jobs.decoders.log_times import LogTimes
-from jobs.options import AssignOptions, AuditOptions, LandOptions, PageOptions, ReportOptions, StageOptions
+from jobs.options import AssignOptions, AuditOptions, LandOptions, PageOptions, ReportOptions, StrategyOptions
 from jobs.runtime.arguments import LocationOptions
 from jobs.runtime.errors import PlatformError, UsageError
 from jobs.runtime.installation import own_archive, unpack_conf
@@ -60,12 +60,12 @@ def load_settings(options: LocationOptions, folder: Path) -> Settings:
         settings = parse_settings(content, str(path))
         if not all(map(str.strip, settings.inputs)):
             raise UsageError(f"{path}: inputs: expected names, found an empty one")
-        landing, stage = LandOptions.of(options), StageOptions.of(options)
+        landing = LandOptions.of(options)
         inputs = landing.input or [_beside(path, name) for name in settings.inputs if not landing.bootstrap_servers]
         flags = {
             "warehouse": options.warehouse,
-            "cluster_id": stage.cluster_id,
-            "strategies": stage.strategies,
+            "cluster_id": landing.cluster_id,
+            "strategies": StrategyOptions.of(options).strategies,
             "log_time_zone": landing.log_time_zone,
         }
         given = {name: value for name, value in flags.items() if value is not None}

@@ -13,10 +13,7 @@ _Taken = TypeVar("_Taken", bound="WarehouseOptions")
 
 @dataclass(frozen=True, kw_only=True)
 class WarehouseOptions(LocationOptions):
-    """Options of every command that waits for a warehouse. None and an empty tuple: not given. Times are aware UTC, ``wait`` is in
-    seconds."""
-
-    wait: float = option(0.0, type=wait_seconds, metavar="SECONDS", help="how long to wait for another run to end")
+    """Options of every command that starts Spark for a warehouse. None and an empty tuple: not given. Times are aware UTC."""
 
     @classmethod
     def of(cls: type[_Taken], options: LocationOptions) -> _Taken:
@@ -33,8 +30,21 @@ class WarehouseOptions(LocationOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunNameOptions(WarehouseOptions):
+class WaitOptions(WarehouseOptions):
+    """Options of every command that holds a warehouse; ``wait`` is in seconds."""
+
+    wait: float = option(0.0, type=wait_seconds, metavar="SECONDS", help="how long to wait for another run to end")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunNameOptions(WaitOptions):
     """Options of every command that can be a run."""
 
     run_id: str | None = option(type=run_name, metavar="ID", help="name of the run; a retry with the same name and input does nothing")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockOptions(WarehouseOptions):
+    """Options of every command whose result depends on the time."""
+
     as_of: datetime | None = option(type=moment, metavar="TIME", help="the run's clock, ISO 8601, UTC when no zone is given")

@@ -38,6 +38,8 @@ def answer_show(options: ShowOptions, warehouse: str) -> str:
     tables = open_published(warehouse)
     key = None if options.group is None else _one_group(tables, options.group, options)
     if key is not None:
+        if options.json and options.limit is not None:
+            raise UsageError("--limit of one group excludes --json: the document has all rows")
         described = describe_generation(_read(tables, key, options))
         if options.json:
             return json.dumps(generation_document(described), indent=1)

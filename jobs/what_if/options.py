@@ -183,7 +183,6 @@ class WhatIfOptions(RunNameOptions):
             warehouse=None,
             wait=0.0,
             run_id=None,
-            as_of=None,
             scenario=None,
         )
         return f"{asked!r} {self.scenario.read_bytes()!r}" if self.scenario is not None else repr(asked)

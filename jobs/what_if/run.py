@@ -36,8 +36,8 @@ def run(options: WhatIfOptions, warehouse: str) -> str:
         NotAWarehouseError: there are no tables, or nothing is published.
         WarehouseDamagedError: a table cannot be read.
     """
-    if options.wait or options.run_id is not None or options.as_of is not None:
-        raise UsageError("--wait, --run-id and --as-of need --save: without it nothing is written")
+    if options.wait or options.run_id is not None:
+        raise UsageError("--wait and --run-id need --save: without it nothing is written")
     if local_folder(warehouse) is None:
         where = f"warehouse {masked(warehouse)}: found no local folder"
         raise NotAWarehouseError(f"{where}, expected one; or write the results to tables there with --save")

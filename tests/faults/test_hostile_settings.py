@@ -18,8 +18,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobs import cli
-from jobs.options import COMMANDS, StageOptions
+from jobs.options import COMMANDS
 from jobs.runtime.locations import on_one_line
+from jobs.runtime.run_options import RunNameOptions
 from tests.builders.records import JUNK, record_line, spoilt
 
 SOUND = {
@@ -52,7 +53,7 @@ def run(*argv: str | Path) -> list[str]:
     """
     errors, started = io.StringIO(), []
     with (
-        mock.patch.object(cli, "_execute", lambda command, options, settings, *_: started.append((StageOptions.of(options), settings))),
+        mock.patch.object(cli, "_execute", lambda command, options, settings, *_: started.append((RunNameOptions.of(options), settings))),
         redirect_stderr(errors),
         redirect_stdout(io.StringIO()) as output,
     ):
@@ -264,13 +265,13 @@ def test_any_odd_option_value_is_a_run_or_one_line_a_mistake(option: str, tmp_pa
 
 @pytest.mark.parametrize("value", ["", "a\nb", "\x1b[31m", NOT_UTF8, "${env:HOME}", "x" * 251])
 def test_malformed_run_id_is_refused(value: str) -> None:
-    (line,) = run("report", "--run-id", value)
+    (line,) = run("audit", "--run-id", value)
     assert "argument --run-id: expected 1 to 250 characters" in line
 
 
 @pytest.mark.parametrize("value", ["manual__2026-11-21T02:21:13+00:00", "'; DROP TABLE runs; --", "a b", "$HOME", "{}", "é😀", "x" * 250])
 def test_unusual_run_ids_are_accepted(value: str) -> None:
-    assert run("report", "--run-id", value) == []
+    assert run("audit", "--run-id", value) == []
 
 
 @pytest.mark.parametrize(
@@ -316,7 +317,7 @@ def test_pages_and_exports_go_where_a_folder_can_be(option: str, setting: str, t
     (tmp_path / "file").touch()
     (line,) = run("report", option, tmp_path / "file")
     assert line == f"evenkeel: report.{setting}: expected the name of a folder, found the file {tmp_path}/file"
-    assert run("report", option, tmp_path) == run("report", option, tmp_path / "new") == []
+    assert run("report", "--export", "csv", option, tmp_path) == run("report", "--export", "csv", option, tmp_path / "new") == []
 
 
 @pytest.mark.parametrize("name", ["_a.jsonl", ".a.jsonl", "a.jsonl._COPYING_"])

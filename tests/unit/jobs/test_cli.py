@@ -211,6 +211,18 @@ def test_a_flag_with_a_mistake_says_so() -> None:
         (["explain", "g", "--json"], "explain has no option --json; did you mean --format json? evenkeel explain --help"),
         (["land", "--fail-on", "info"], "land has no option --fail-on, unlike run, audit; "),
         (["verify", "--run-id", "r"], "verify has no option --run-id, unlike run, land, "),
+        (["land", "--strategies", "range"], "land has no option --strategies, unlike run, assign, what-if; "),
+        (["audit", "--cluster-id", "c"], "audit has no option --cluster-id, unlike run, collect, land, assign, "),
+        (["audit", "--strategies", "range"], "audit has no option --strategies, unlike run, assign, what-if; "),
+        (["audit", "--as-of", "2026-01-01"], "audit has no option --as-of, unlike run, land, report, maintain; "),
+        (["assign", "--as-of", "2026-01-01"], "assign has no option --as-of, unlike run, land, report, maintain; "),
+        (["report", "--cluster-id", "c"], "report has no option --cluster-id, unlike run, collect, land, assign, "),
+        (["report", "--strategies", "range"], "report has no option --strategies, unlike run, assign, what-if; "),
+        (["report", "--run-id", "r"], "report has no option --run-id, unlike run, land, assign, audit, what-if, maintain; "),
+        (["report", "--wait", "5"], "report has no option --wait, unlike run, land, assign, audit, what-if, maintain, verify; "),
+        (["maintain", "--cluster-id", "c"], "maintain has no option --cluster-id, unlike run, collect, land, assign, "),
+        (["maintain", "--strategies", "range"], "maintain has no option --strategies, unlike run, assign, what-if; "),
+        (["what-if", "g", "--as-of", "2026-01-01"], "what-if has no option --as-of, unlike run, land, report, maintain; "),
         (["audit", "--recompute"], "audit has no option --recompute, unlike assign; evenkeel audit --help lists"),
         (["run", "--format", "described"], "found 'described', expected one of consumer-offsets, "),
         (["run", "--fail-on", "fatal"], "found 'fatal', expected one of info, warning, critical"),
@@ -220,6 +232,17 @@ def test_a_flag_with_a_mistake_says_so() -> None:
         (["run", "--wait", "long"], "expected a number of seconds from 0, found 'long'"),
         (["assign", "--since", "2026-01-01"], "--since needs --recompute or --expand"),
         (["assign", "--output", "x.parquet"], "--output needs --expand"),
+        (["assign", "--cluster-id", "c"], "--cluster-id needs --expand"),
+        (["assign", "--expand", "g", "--strategies", "range"], "--expand excludes --strategies: it prints what was computed"),
+        (["assign", "--expand", "g", "--run-id", "r"], "--expand excludes --run-id: it prints what was computed"),
+        (["assign", "--expand", "g", "--wait", "5"], "--expand excludes --wait: it prints what was computed"),
+        (["maintain", "--drop-cluster", "c", "--as-of", "2026-01-01"], "--drop-cluster excludes --as-of: "),
+        (["land", "--bootstrap-servers", "b:1", "--format", "dump-log"], "--format needs --input: a live cluster is no file"),
+        (["land", "--bootstrap-servers", "b:1", "--offsets-partition", "0"], "--offsets-partition needs --input: a live"),
+        (["report", "--export-dir", "d"], "--export-dir needs --export, or report.export in the settings"),
+        (["collect", "--bootstrap-servers", "b:1", "--output", "d", "--poll-interval", "5"], "--poll-interval needs --follow"),
+        (["collect", "--bootstrap-servers", "b:1", "--output", "d", "--metadata-interval", "5"], "--metadata-interval needs --follow"),
+        (["report", "--quiet", "--verbose"], "--quiet and --verbose exclude each other"),
         (["assign", "--recompute", "--expand", "g"], "--recompute and --expand cannot be used together"),
         (["assign", "--expand", "g", "--output", __file__], "exists already; name a new file"),
         (["run", "--strategies", "rnage"], "strategies: no assignor is called 'rnage'; known are range,"),
@@ -381,6 +404,14 @@ def test_texts_without_a_time_are_refused_where_they_are_what_was_asked_for(inpu
         path.write_text(DESCRIBED)
     with pytest.raises(UsageError, match=r"printed.txt: the text has no time of its own; give its time with --as-of"):
         cli.main(["land", "--input", *(str(tmp_path / name) for name in inputs)])
+
+
+def test_settings_file_may_have_keys_of_other_commands(executed: list, tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_text("{inputs: [.], cluster_id: c, strategies: [range], report: {export_dir: d, output: r.html}, quality: {fail_on: info}}")
+    for command in ("assign", "audit", "report", "maintain", "verify"):
+        cli.main([command, "--config", str(path)])
+    assert [command.name for command, *_ in executed] == ["assign", "audit", "report", "maintain", "verify"]
 
 
 @pytest.mark.parametrize("command", sorted({*COMMANDS} - {"run", "land", "collect", "show", "explain", "sql", "what-if"}))

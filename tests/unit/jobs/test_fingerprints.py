@@ -38,7 +38,7 @@ def settings_json(exclude: set[str]) -> str:
         (["run", "--input", "records", "--run-id", "r", "--as-of", "2026-01-01"], ("run", "{}", "None", "False", "None")),
         (["land", "--input", "records", "--cluster-id", "c", "--as-new-cluster"], ("land", "{}", "c", "False", "None")),
         (["land", "--input", "described", "--as-of", "2026-01-01"], ("land", "{}", "None", "False", "None", SINCE)),
-        (["audit", "--wait", "3", "--cluster-id", "c"], ("audit", "{}", "c", "False", "None")),
+        (["audit", "--wait", "3"], ("audit", "{}", "None", "False", "None")),
         (["assign", "--recompute", "--since", "2026-01-01"], ("assign", "{}", "None", "True", SINCE)),
         (["maintain"], ("maintain", "{}", "None", "False", "None")),
         (["maintain", "--drop-cluster", "c"], ("maintain", "{}", "None", "False", "None", "without c")),

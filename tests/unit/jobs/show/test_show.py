@@ -201,6 +201,7 @@ def test_list_names_clusters_where_there_are_several(show: Any) -> None:
         (("pay", "--at", "25:00"), "expected a time such as 21:14, found '25:00'"),
         (("pay", "--at", "2:00", "--generation", "1"), "--generation and --at exclude each other"),
         (("p*", "--generation", "20"), "--generation and --at need the name of one group"),
+        (("even", "--json", "--limit", "3"), "--limit of one group excludes --json: the document has all rows"),
         (("--cluster-id", "north"), "groups of cluster 'north': found none"),
     ],
 )
