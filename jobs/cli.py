@@ -18,10 +18,11 @@ import jobs
 import schemas
 from jobs.brokers.client_properties import read_client_properties
 from jobs.collect.options import CollectOptions
+from jobs.launcher.command_line import log_format
 from jobs.launcher.messages import INTERRUPTED, mute
 from jobs.launcher.workload import Workload
-from jobs.options import AssignOptions, Command, LandOptions, MaintainOptions, PageOptions, ReportOptions
-from jobs.parser import parse
+from jobs.options import COMMANDS, AssignOptions, Command, LandOptions, MaintainOptions, PageOptions, ReportOptions
+from jobs.parser import Parsed, parse
 from jobs.runtime.arguments import LocationOptions
 from jobs.runtime.errors import EvenkeelError, InterruptedRunError, PlatformError, UsageError
 from jobs.runtime.extras import check_extras
@@ -87,10 +88,9 @@ def main(argv: Sequence[str] | None = None, interruption: Interruption | None = 
         EvenkeelError: with ``exit_code``; mistakes of users and failures of machines raise nothing else.
     """
     interruption = interruption or Interruption()
-    set_up_logging("text")
-    command, options, renamed = parse(argv)
-    if options.quiet and options.verbose:
-        raise UsageError("--quiet and --verbose exclude each other")
+    words = list(sys.argv[1:] if argv is None else argv)
+    set_up_logging(log_format(words))  # also for a mistake in these words
+    command, options, renamed = _parsed(words, interruption)
     set_up_logging(options.log_format, logging.DEBUG if options.verbose else logging.WARNING if options.quiet else logging.INFO)
     for line in renamed:
         logger.warning("%s", line)
@@ -109,6 +109,23 @@ def main(argv: Sequence[str] | None = None, interruption: Interruption | None = 
             answer(summary)
 
 
+def _parsed(words: Sequence[str], interruption: Interruption) -> Parsed:
+    """Return a command line parsed.
+
+    Raises:
+        UsageError: it has a mistake.
+        SystemExit: after ``--help`` or ``--version`` is printed.
+    """
+    try:
+        parsed = parse(words)
+        if parsed.options.quiet and parsed.options.verbose:
+            raise UsageError("--quiet and --verbose exclude each other")
+    except UsageError:
+        with _ending(words[0] if words and words[0] in COMMANDS else "", interruption):
+            raise
+    return parsed
+
+
 @contextmanager
 def _ending(command: str, interruption: Interruption) -> Iterator[dict[str, Any]]:
     """Log the result of a command as the last line of a JSON log; yields a dictionary for further facts.
@@ -123,7 +140,7 @@ def _ending(command: str, interruption: Interruption) -> Iterator[dict[str, Any]
         if logs_json():
             logging.disable(logging.NOTSET)  # an interrupt has switched all lines off
             summary = {"event": "end", "command": command, **ended, "seconds": round(time.monotonic() - started, 3), **facts}
-            logger.log(logging.ERROR if ended["exit_code"] else logging.INFO, "%s ended", command, extra={"facts": summary})
+            logger.log(logging.ERROR if ended["exit_code"] else logging.INFO, "%s ended", command or "call", extra={"facts": summary})
 
     def end_at_limit() -> None:
         log(exit_code=INTERRUPTED, error=interruption.text)

@@ -66,10 +66,10 @@ from .checks import (
     find_spark,
     hard_limit_of_open_files,
 )
-from .command_line import CommandLine, choose_way, parse
+from .command_line import WITH_SPARK, WITHOUT_SPARK, CommandLine, choose_way, log_format, parse
 from .environment import choose_locale, clean_environment, resolve_paths
 from .making import Setup
-from .messages import EXIT_CODE, INTERRUPTED, TABLES_AS_BEFORE, Refusal, mute, say
+from .messages import EXIT_CODE, INTERRUPTED, TABLES_AS_BEFORE, Refusal, end_line, mute, say, write
 from .profile import PROFILE_VARIABLE, choose_profile, find_machine, own_settings
 from .start import Start, become, cluster_start, local_start, python_start
 from .workload import find_workload
@@ -158,10 +158,14 @@ def main(arguments: Sequence[str]) -> int:
         say(f"interrupted; {TABLES_AS_BEFORE}")
         return INTERRUPTED
     except Refusal as refusal:
-        say(str(refusal))
+        reason = str(refusal)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            say(f"no space left on the disk of {root}; free some (about 2 GB), then call again")
+            reason = f"no space left on the disk of {root}; free some (about 2 GB), then call again"
         else:
-            say(f"cannot continue: {error.filename or root}: {error.strerror}")
+            reason = f"cannot continue: {error.filename or root}: {error.strerror}"
+    if log_format(words) == "json":
+        write(end_line(next((word for word in words if word in (*WITH_SPARK, *WITHOUT_SPARK)), ""), reason))
+    else:
+        say(reason)
     return EXIT_CODE

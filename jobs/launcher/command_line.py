@@ -77,15 +77,16 @@ def parse(arguments: Sequence[str]) -> CommandLine:
         if name in FLAGS:
             options.append(name)
             continue
-        if name.startswith("--") and "=" in name:
-            name, _, value = name.partition("=")
-        elif rest:
-            value = rest.pop(0)
-        else:
-            raise Refusal(f"{name} needs a value; {program()} --help shows the usage")
+        sign = ""
+        if name.startswith("--"):
+            name, sign, value = name.partition("=")
         if name not in SPARK_OPTIONS:
             hint = meant(name, SPARK_OPTIONS) or f"; options of a command come after it: {program()} COMMAND {name}"
             raise Refusal(f"{name} is not an option of Spark{hint}")
+        if not sign:
+            if not rest:
+                raise Refusal(f"{name} needs a value; {program()} --help shows the usage")
+            value = rest.pop(0)
         if name in ("--conf", "-c"):
             setting, _, text = value.partition("=")
             field = SETTINGS.get(setting)
@@ -98,6 +99,19 @@ def parse(arguments: Sequence[str]) -> CommandLine:
     if rest[:1] == ["help"]:
         return CommandLine(command=(rest[1], "--help"), **fields) if rest[1:] else CommandLine(asks_usage=True)
     return CommandLine(tuple(options), tuple(rest), **fields)
+
+
+def log_format(words: Sequence[str]) -> str:
+    """Return the format of log lines that a command line asks for, even if something else in it is wrong; empty if it asks for none.
+
+    >>> log_format(["show", "--log-format", "json", "a", "--wrong"]), log_format(["run", "--log-format=text"]), log_format(["run"])
+    ('json', 'text', '')
+    """
+    option, found = "--log-format", ""
+    for number, word in enumerate(words, 1):
+        if word == option or word.startswith(f"{option}="):
+            found = word.partition("=")[2] or "".join(words[number : number + 1])
+    return found
 
 
 def encode_arguments(words: Sequence[str]) -> tuple[str, ...]:

@@ -27,12 +27,32 @@ class Refusal(Exception):
 
 
 def say(message: str) -> None:
-    """Print one line on stderr, unless nobody can read it: the exit code still says how the call ended."""
+    """Print one line of text on stderr, as ``write`` does."""
+    write(f"evenkeel: {message}")
+
+
+def write(line: str) -> None:
+    """Print a line on stderr, unless nobody can read it: the exit code still says how the call ended."""
     if sys.stderr is not None:
         try:
-            print(f"evenkeel: {message}", file=sys.stderr, flush=True)
+            print(line, file=sys.stderr, flush=True)
         except OSError:
             mute(2)
+
+
+def end_line(command: str, message: str) -> str:
+    """Return the last line of the JSON log of a command that ends before Spark starts.
+
+    Args:
+        command: empty if the call names none.
+        message: why it ends.
+    """
+    import json
+    from datetime import datetime, timezone
+
+    at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    line = {"at": at, "level": "error", "logger": "jobs.launcher", "message": f"{command or 'call'} ended"}
+    return json.dumps({**line, "event": "end", "command": command, "exit_code": EXIT_CODE, "error": message, "seconds": 0.0})
 
 
 def mute(descriptor: int) -> None:

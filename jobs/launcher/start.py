@@ -10,10 +10,9 @@ from typing import NamedTuple
 from .archive import zip_path
 from .checkout import Jar, Spark
 from .class_archive import ClassArchive, start_variables, using_archive
-from .command_line import CommandLine, encode, encode_arguments
+from .command_line import CommandLine, encode, encode_arguments, log_format
 from .messages import EXIT_CODE, INTERRUPTED, TABLES_AS_BEFORE
 from .profile import PROFILES, Profile
-from .workload import option_values
 
 FOLDER_VARIABLE = "EVENKEEL_FOLDER"
 """The variable with the caller's current folder for the driver, encoded, since Spark runs in another folder."""
@@ -99,7 +98,7 @@ def local_start(
     notice = ""
     if profile is not None:
         settings.update(profile.settings)
-        if option_values(line.command, "--log-format")[-1:] == ["json"]:
+        if log_format(line.command) == "json":
             own[NOTICE_VARIABLE] = profile.notice
         elif "--quiet" not in line.command:
             notice = profile.notice

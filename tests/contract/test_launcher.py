@@ -7,6 +7,7 @@ What needs no process is in ``tests/unit/jobs/test_launcher.py``.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -170,6 +171,13 @@ def test_a_cluster_gets_nothing_installed(checkout: Checkout):
 @pytest.mark.parametrize("arguments", [["--master"], ["--conf"], ["--verbose", "-c"]])
 def test_an_option_without_its_value_is_refused(ready: Checkout, arguments: list[str]):
     assert ready.refusal(*arguments) == f"{arguments[-1]} needs a value; {ready.root}/spark-submit.sh --help shows the usage"
+
+
+def test_refusal_is_the_last_line_of_a_json_log(ready: Checkout):
+    done = ready.call("--mastre", "yarn", "run", "--log-format", "json")
+    end = json.loads(done.stderr)
+    assert (done.returncode, end["event"], end["command"], end["exit_code"]) == (2, "end", "run", 2)
+    assert end["error"] == "--mastre is not an option of Spark; did you mean --master?"
 
 
 def test_a_call_that_may_not_open_enough_files_is_refused(checkout: Checkout):

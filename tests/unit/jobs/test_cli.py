@@ -555,6 +555,28 @@ def test_a_json_log_ends_with_the_reason_of_a_failure(
     assert capsys.readouterr().err.startswith("evenkeel: argument --log-format: ")
 
 
+@pytest.mark.parametrize(
+    ("words", "command", "error"),
+    [
+        ("report --log-format json --wrong", "report", "report has no option --wrong; "),
+        ("report --as-of never --log-format=json", "report", "argument --as-of: expected ISO 8601 "),
+        ("rnu --log-format json", "", "there is no command 'rnu'; did you mean run? "),
+        ("show --log-format json --quiet --verbose", "show", "--quiet and --verbose exclude each other"),
+    ],
+)
+def test_wrong_usage_is_one_json_line_in_a_json_log(words: str, command: str, error: str, capsys: pytest.CaptureFixture) -> None:
+    assert cli.console_main(words.split()) == 2
+    end = json.loads(capsys.readouterr().err)
+    assert (end["level"], end["event"], end["command"], end["exit_code"]) == ("error", "end", command, 2)
+    assert end["error"].startswith(error)
+
+
+def test_help_has_no_line_of_a_log(capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        cli.console_main(["report", "--log-format", "json", "--help"])
+    assert capsys.readouterr().err == ""
+
+
 # -- where things are
 
 

@@ -105,6 +105,7 @@ def test_an_empty_argument_is_the_command():
     ("words", "message"),
     [
         ("--mastre yarn run", "--mastre is not an option of Spark; did you mean --master?"),
+        ("--mastre", "--mastre is not an option of Spark; did you mean --master?"),
         (
             "--warehouse w run",
             "--warehouse is not an option of Spark; options of a command come after it: ./spark-submit.sh COMMAND --warehouse",
