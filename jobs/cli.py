@@ -198,9 +198,10 @@ def _check_options(options: LocationOptions, settings: Settings) -> None:
         raise UsageError("--recompute and --expand cannot be used together: one computes, the other shows what was computed")
     if assigned.since and not (assigned.recompute or assigned.expand):
         raise UsageError("--since needs --recompute or --expand")
-    for name in ("output", "cluster_id"):
-        if getattr(assigned, name) and not assigned.expand:
-            raise UsageError(f"--{name.replace('_', '-')} needs --expand")
+    if assigned.output and not assigned.expand:
+        raise UsageError("--output needs --expand")
+    if assigned.cluster_id and not assigned.expand:
+        logger.warning("assign makes no use of --cluster-id without --expand")
     for name in ("strategies", "run_id", "wait"):
         if getattr(assigned, name) and assigned.expand:
             raise UsageError(f"--expand excludes --{name.replace('_', '-')}: it prints what was computed, by every strategy, and is no run")
@@ -208,8 +209,6 @@ def _check_options(options: LocationOptions, settings: Settings) -> None:
         check_new_file(Path(assigned.output), settings.warehouse)
     if maintained.as_of and maintained.as_of > datetime.now(timezone.utc):
         raise UsageError(f"--as-of {maintained.as_of.isoformat()} is in the future: maintain would remove history that is not old")
-    if maintained.as_of and maintained.drop_cluster is not None:
-        raise UsageError("--drop-cluster excludes --as-of: it removes the whole cluster, however old its rows are")
     if maintained.dry_run and maintained.drop_cluster is None:
         raise UsageError("--dry-run needs --drop-cluster")
     if isinstance(options, WhatIfOptions):

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import get_args
+from typing import ClassVar, get_args
 
 from jobs.collect import options as collect
 from jobs.launcher.spelling import meant
@@ -78,6 +78,7 @@ class StrategyOptions(RunNameOptions):
 class LandOptions(RunNameOptions, ClockOptions):
     """Options of ``land``: the captures, and a live cluster."""
 
+    unused: ClassVar[tuple[str, ...]] = ("--strategies",)
     cluster_id: str | None = option(metavar="NAME", help="name of the Kafka cluster; overrides the name in the capture")
     input: tuple[str, ...] = option(
         (),
@@ -113,6 +114,7 @@ class LandOptions(RunNameOptions, ClockOptions):
 class AssignOptions(StrategyOptions):
     """Options of ``assign``: what is computed again, or which groups are shown."""
 
+    unused: ClassVar[tuple[str, ...]] = ("--as-of",)
     cluster_id: str | None = option(metavar="NAME", help="with --expand: the cluster of the groups (default: every cluster)")
     recompute: bool = option(False, action="store_true", help="compute all groups again from their first generation")
     expand: tuple[str, ...] = option(
@@ -138,6 +140,7 @@ class AssignOptions(StrategyOptions):
 class AuditOptions(RunNameOptions):
     """Options of ``audit``."""
 
+    unused: ClassVar[tuple[str, ...]] = ("--as-of", "--cluster-id", "--strategies")
     fail_on: str | None = option(choices=[*map(str, Severity)], help="publish, then exit 4 if a new finding is this severe or worse")
 
     def extras(self) -> tuple[str, ...]:
@@ -162,6 +165,7 @@ class PageOptions(ClockOptions):
 class ReportOptions(PageOptions):
     """Options of ``report``."""
 
+    unused: ClassVar[tuple[str, ...]] = ("--cluster-id", "--run-id", "--strategies", "--wait")
     group_pages: str | None = option(
         None, "--details", metavar="DIR", help="folder for one page for each group whose details do not fit into the report"
     )
@@ -175,6 +179,7 @@ class ReportOptions(PageOptions):
 class MaintainOptions(RunNameOptions, ClockOptions):
     """Options of ``maintain``."""
 
+    unused: ClassVar[tuple[str, ...]] = ("--cluster-id", "--strategies")
     drop_cluster: str | None = option(metavar="NAME", help="remove this cluster from all tables, and do nothing else")
     dry_run: bool = option(False, action="store_true", help="with --drop-cluster: print the number of its rows by table; change nothing")
 
@@ -186,6 +191,8 @@ class MaintainOptions(RunNameOptions, ClockOptions):
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(PageOptions, AuditOptions, LandOptions, StrategyOptions):
     """Options of ``run``, in the order of its stages: landing, audit, report."""
+
+    unused: ClassVar[tuple[str, ...]] = ()
 
 
 CommandOptions = collect.CollectOptions | LocationOptions

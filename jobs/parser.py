@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 from jobs.launcher.messages import program
 from jobs.launcher.spelling import SPARK_OPTIONS, meant
 from jobs.options import COMMANDS, EPILOG, Command, CommandOptions
-from jobs.runtime.arguments import RENAMED
+from jobs.runtime.arguments import RENAMED, Unused
 from jobs.runtime.errors import UsageError
 from jobs.runtime.installation import evenkeel_version
 
@@ -50,7 +50,7 @@ class _Parser(argparse.ArgumentParser):
             command = self.prog.rpartition(" ")[2]
             if name in SPARK_OPTIONS:
                 raise UsageError(f"{name} is an option of Spark, which comes before the command: ./spark-submit.sh {name} ... {command}")
-            having = [other for other, parser in others.items() if name in parser._option_string_actions]
+            having = [other for other, parser in others.items() if parser._uses(name)]
             formats = self._option_string_actions.get("--format")
             if formats is not None and name[2:] in (formats.choices or ()):
                 hint = f"; did you mean --format {name[2:]}?"
@@ -58,9 +58,15 @@ class _Parser(argparse.ArgumentParser):
                 hint = f", unlike {', '.join(having)}" if having else meant(name, known)
             self.error(f"{command} has no option {name}{hint}")
 
+    def _uses(self, name: str) -> bool:
+        return not isinstance(self._option_string_actions.get(name), (Unused, type(None)))
+
 
 class Parsed(NamedTuple):
-    """A parsed command line: the command, its options (of the class that the command names), and a log line for each former name."""
+    """A parsed command line: the command, its options (of the class that the command names), and a log line for each former name.
+
+    Options that the command makes no use of have such a line too.
+    """
 
     command: Command
     options: CommandOptions

@@ -8,13 +8,13 @@ import re
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from jobs.runtime.locations import is_text, on_one_line
 
 LONGEST_RUN_NAME = 250
 RENAMED = "renamed"
-"""Name in a parsed command line of the log lines for options that were given by a former name."""
+"""Name in a parsed command line of the log lines for options that were given by a former name, or that the command makes no use of."""
 FORMERLY = "formerly"
 ALIASES = "aliases"
 POSITIONAL = "positional"
@@ -53,9 +53,24 @@ class _Renamed(argparse.Action):
         setattr(namespace, RENAMED, (*getattr(namespace, RENAMED, ()), f"{name} is now called {new}; the old name works until release 1.0"))
 
 
+class Unused(argparse.Action):
+    """Takes an option that the command makes no use of, and adds a line that says so to ``RENAMED``."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, name: str | None = None) -> None:
+        command = parser.prog.rpartition(" ")[2]
+        line = f"{command} makes no use of {name}; it takes this option until release 1.0"
+        setattr(namespace, RENAMED, (*getattr(namespace, RENAMED, ()), line))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options of every command; each command has a subclass, in the order of its ``--help``."""
+    """Options of every command; each command has a subclass, in the order of its ``--help``.
+
+    Attributes:
+        unused: options that other stages have, and that the command takes only so that one list of options can be given to every stage.
+    """
+
+    unused: ClassVar[tuple[str, ...]] = ()
 
     log_format: str = option(
         "text", choices=("text", "json"), help="format of the log lines on stderr; in JSON the last line is the summary"
@@ -70,6 +85,8 @@ class Options:
     @classmethod
     def add_to(cls, parser: argparse.ArgumentParser) -> None:
         """Add these options to the parser of their command."""
+        for name in cls.unused:
+            parser.add_argument(name, action=Unused, dest=RENAMED, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         for one in fields(cls):
             default: Any = one.default
             if one.metadata.get("action") == "extend" and default is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from jobs.runtime.arguments import cluster_name, moment, names, option, positional
 from jobs.runtime.run_options import RunNameOptions
@@ -105,6 +105,7 @@ def _pairs(shape: str, value: Callable[[str], _Value]) -> Callable[[str], tuple[
 class WhatIfOptions(RunNameOptions):
     """Which groups, which changes, and what is shown. None, 0 and an empty tuple: not given."""
 
+    unused: ClassVar[tuple[str, ...]] = ("--as-of",)
     groups: tuple[str, ...] = positional((), nargs="*", metavar="GROUP", help="names of groups, or patterns such as 'pay*'")
     all: bool = option(False, action="store_true", help="all groups of the warehouse")
     cluster_id: str | None = option(type=cluster_name, metavar="NAME", help="the cluster of the groups (default: every cluster)")

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -211,18 +212,6 @@ def test_a_flag_with_a_mistake_says_so() -> None:
         (["explain", "g", "--json"], "explain has no option --json; did you mean --format json? evenkeel explain --help"),
         (["land", "--fail-on", "info"], "land has no option --fail-on, unlike run, audit; "),
         (["verify", "--run-id", "r"], "verify has no option --run-id, unlike run, land, "),
-        (["land", "--strategies", "range"], "land has no option --strategies, unlike run, assign, what-if; "),
-        (["audit", "--cluster-id", "c"], "audit has no option --cluster-id, unlike run, collect, land, assign, "),
-        (["audit", "--strategies", "range"], "audit has no option --strategies, unlike run, assign, what-if; "),
-        (["audit", "--as-of", "2026-01-01"], "audit has no option --as-of, unlike run, land, report, maintain; "),
-        (["assign", "--as-of", "2026-01-01"], "assign has no option --as-of, unlike run, land, report, maintain; "),
-        (["report", "--cluster-id", "c"], "report has no option --cluster-id, unlike run, collect, land, assign, "),
-        (["report", "--strategies", "range"], "report has no option --strategies, unlike run, assign, what-if; "),
-        (["report", "--run-id", "r"], "report has no option --run-id, unlike run, land, assign, audit, what-if, maintain; "),
-        (["report", "--wait", "5"], "report has no option --wait, unlike run, land, assign, audit, what-if, maintain, verify; "),
-        (["maintain", "--cluster-id", "c"], "maintain has no option --cluster-id, unlike run, collect, land, assign, "),
-        (["maintain", "--strategies", "range"], "maintain has no option --strategies, unlike run, assign, what-if; "),
-        (["what-if", "g", "--as-of", "2026-01-01"], "what-if has no option --as-of, unlike run, land, report, maintain; "),
         (["audit", "--recompute"], "audit has no option --recompute, unlike assign; evenkeel audit --help lists"),
         (["run", "--format", "described"], "found 'described', expected one of consumer-offsets, "),
         (["run", "--fail-on", "fatal"], "found 'fatal', expected one of info, warning, critical"),
@@ -232,11 +221,9 @@ def test_a_flag_with_a_mistake_says_so() -> None:
         (["run", "--wait", "long"], "expected a number of seconds from 0, found 'long'"),
         (["assign", "--since", "2026-01-01"], "--since needs --recompute or --expand"),
         (["assign", "--output", "x.parquet"], "--output needs --expand"),
-        (["assign", "--cluster-id", "c"], "--cluster-id needs --expand"),
         (["assign", "--expand", "g", "--strategies", "range"], "--expand excludes --strategies: it prints what was computed"),
         (["assign", "--expand", "g", "--run-id", "r"], "--expand excludes --run-id: it prints what was computed"),
         (["assign", "--expand", "g", "--wait", "5"], "--expand excludes --wait: it prints what was computed"),
-        (["maintain", "--drop-cluster", "c", "--as-of", "2026-01-01"], "--drop-cluster excludes --as-of: "),
         (["land", "--bootstrap-servers", "b:1", "--format", "dump-log"], "--format needs --input: a live cluster is no file"),
         (["land", "--bootstrap-servers", "b:1", "--offsets-partition", "0"], "--offsets-partition needs --input: a live"),
         (["report", "--export-dir", "d"], "--export-dir needs --export, or report.export in the settings"),
@@ -257,6 +244,41 @@ def test_wrong_usage_is_one_line_and_exit_code_2(argv: list[str], message: str, 
     assert message in written.err
     assert (written.err.startswith("evenkeel: "), written.err.count("\n"), written.out) == (True, 1, "")
     assert executed == []
+
+
+UNUSED = {
+    "land": "--strategies range",
+    "assign": "--as-of 2026-01-01",
+    "audit": "--as-of 2026-01-01 --cluster-id c --strategies range",
+    "report": "--cluster-id c --run-id r --strategies range --wait 5",
+    "maintain": "--cluster-id c --strategies range",
+    "what-if": "--as-of 2026-01-01",
+}
+"""Command -> options of other stages that it takes without a use for them, so that one list of options can be given to every stage."""
+
+
+@pytest.mark.parametrize("command", UNUSED)
+def test_option_without_a_use_is_taken_with_a_warning_and_is_not_in_the_help(command: str, capsys: pytest.CaptureFixture) -> None:
+    words = UNUSED[command].split()
+    names = [word for word in words if word.startswith("--")]
+    renamed = parse([command, *(["g"] if command == "what-if" else []), *words]).renamed
+    assert renamed == tuple(f"{command} makes no use of {name}; it takes this option until release 1.0" for name in names)
+    with pytest.raises(SystemExit):
+        parse([command, "--help"])
+    shown = re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+    assert "--config" in shown and not {*names} & {*shown}
+
+
+def test_stages_with_a_use_for_an_option_are_named(capsys: pytest.CaptureFixture) -> None:
+    """Report, audit, land and maintain only take it."""
+    assert cli.console_main(["verify", "--strategies", "range"]) == 2
+    assert "verify has no option --strategies, unlike run, assign, what-if; " in capsys.readouterr().err
+
+
+def test_cluster_without_groups_to_show_is_a_warning(executed: list, capsys: pytest.CaptureFixture) -> None:
+    assert cli.console_main(["assign", "--cluster-id", "c"]) == 0
+    assert "assign makes no use of --cluster-id without --expand" in capsys.readouterr().err
+    assert [command.name for command, *_ in executed] == ["assign"]
 
 
 def test_messages_have_the_name_of_the_program_that_was_typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
