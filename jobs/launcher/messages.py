@@ -48,9 +48,10 @@ def end_line(command: str, message: str) -> str:
         message: why it ends.
     """
     import json
+    import logging
     from datetime import datetime, timezone
 
-    at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    at = datetime.fromtimestamp(logging.makeLogRecord({}).created, timezone.utc).isoformat(timespec="milliseconds")
     line = {"at": at, "level": "error", "logger": "jobs.launcher", "message": f"{command or 'call'} ended"}
     return json.dumps({**line, "event": "end", "command": command, "exit_code": EXIT_CODE, "error": message, "seconds": 0.0})
 

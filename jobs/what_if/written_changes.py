@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticCustomError
 
 from assignors.model import UnknownStrategyError
 from assignors.registry import find_assignor
@@ -22,7 +21,7 @@ from schemas.config import explain_mistakes
 def _check_count(value: Any) -> Any:
     """Refuse numbers that are no count, or too large; what is too small for a change the scenario says."""
     if isinstance(value, bool) or (isinstance(value, (int, float)) and value > MOST_COUNT):
-        raise PydanticCustomError("count", f"expected a count up to {MOST_COUNT}")
+        raise ValueError(f"expected a count up to {MOST_COUNT}")
     return value
 
 
