@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from jobs.decoders.log_times import TIME, LogTime, LogTimes, epoch_time
+from jobs.decoders.terminal_codes import without_codes
 
 DEEPEST = 6
 """How deep in a JSON object a line is searched."""
@@ -179,8 +180,8 @@ def read_json(text: str, times: LogTimes) -> Envelope | None:
 
 
 def _line_in(text: str) -> str:
-    """Return a logged line without the stack trace after it."""
-    line = text.rstrip("\r\n")
+    """Return a logged line without codes for terminals and without the stack trace after it."""
+    line = without_codes(text).rstrip("\r\n")
     first, end, _ = line.partition("\n")
     return first if end and _KAFKA.fullmatch(line) is None and _KAFKA.fullmatch(first) is not None else line
 

@@ -23,6 +23,7 @@ from jobs.decoders.describe import looks_like_describe
 from jobs.decoders.dump_log import looks_like_dump
 from jobs.decoders.formatter_json import find_separator
 from jobs.decoders.log_times import LogTimes
+from jobs.decoders.terminal_codes import without_colours
 from jobs.decoders.wordings import MOST_GENERATION, Unclear
 from schemas.vocabulary import CoordinatorEvent, Word
 
@@ -123,6 +124,7 @@ def decode_piece(piece: bytes, zone: str | None = None) -> DecodedLog:
         UsageError: there is no such zone.
     """
     times = _times_of(zone)
+    piece = without_colours(piece)
     if b"\r" in piece:
         piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     log = DecodedLog(lines=piece.count(b"\n") + (piece[-1:] not in (b"", b"\n")))
@@ -141,7 +143,7 @@ def decode_piece(piece: bytes, zone: str | None = None) -> DecodedLog:
 
 def looks_like_coordinator_log(head: bytes) -> bool:
     """Return whether the beginning of a file is from a broker's log, or from JSON with lines of a group coordinator."""
-    text = head.decode(errors="replace")
+    text = without_colours(head).decode(errors="replace")
     if find_separator(text) is not None or looks_like_dump(text) or _OTHER_CAPTURE.match(text) or looks_like_describe(text):
         return False
     if _BROKER_LOGGER.search(text):

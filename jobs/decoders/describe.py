@@ -42,6 +42,7 @@ from jobs.decoders.describe_tables import (
     resembles_row,
 )
 from jobs.decoders.log_lines import LONGEST_LINE, is_log_line
+from jobs.decoders.terminal_codes import without_codes
 from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
 
 
@@ -92,7 +93,7 @@ def parse(texts: Mapping[str, str], group_id: str | None = None) -> Description:
 
 def _lines(whole: str) -> list[str]:
     # Not splitlines(): ids may hold what Python, but not Java, takes for the end of a line.
-    return [line.rstrip("\r") for line in whole.removeprefix("\ufeff").split("\n")]
+    return [line.rstrip("\r") for line in without_codes(whole.removeprefix("\ufeff")).split("\n")]
 
 
 _NOTICE = re.compile(

@@ -397,6 +397,22 @@ def test_hash_of_a_line_is_that_of_its_text() -> None:
     assert only_row(kafka_line().replace("orders", "order"))["line_hash"] != row["line_hash"]
 
 
+@pytest.mark.parametrize(
+    "coloured",
+    [
+        pytest.param(f"\x1b[32m{kafka_line()}\x1b[0m", id="a whole line"),
+        pytest.param(kafka_line().replace("Coordinator", "\x1b[01;31m\x1b[KCoordinator\x1b[m\x1b[K"), id="words that grep found"),
+        pytest.param(kafka_line().replace("Group", "\x1b[1mGroup\x1b(B\x1b[m"), id="in bold"),
+        pytest.param(f"\x1b[36mbroker-1  |\x1b[0m {kafka_line()}", id="after the name of a container"),
+        pytest.param(json.dumps({"log": f"\x1b[32m{kafka_line()}\x1b[0m\n", "stream": "stdout"}), id="in JSON"),
+    ],
+)
+def test_colours_of_a_terminal_are_no_part_of_a_line(coloured: str) -> None:
+    assert looks_like_coordinator_log(f"{coloured}\n".encode())
+    assert only_row(coloured) == only_row(re.sub(r"\x1b\(B|\x1b\[[0-9;]*[mK]", "", coloured))
+    assert only_row(coloured)["group_id"] == "orders"
+
+
 def test_an_empty_log_has_nothing() -> None:
     assert decode_piece(b"") == DecodedLog()
 

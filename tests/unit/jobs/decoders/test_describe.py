@@ -128,6 +128,28 @@ def unexpanded(line: str) -> str:
     return "".join(re.sub(r" {2,}$", "\t", block) if len(block) == 8 else block for block in blocks)
 
 
+@given(sessions(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_colours_of_a_terminal_change_nothing(session, data):
+    edition, groups, outputs = session
+    text = printed(edition, groups, outputs)
+    codes = [("\x1b[01;31m\x1b[K", "\x1b[m\x1b[K"), ("\x1b[38;5;2m", "\x1b[0m"), ("\x1b[1m", "\x1b(B\x1b[m")]
+    codes += [("\x1b[?2004h", "\x1b[?2004l")]
+    lines = text.split("\n")
+    for at in data.draw(st.sets(st.integers(0, len(lines) - 1), max_size=4)):
+        line, (begin, end) = lines[at], data.draw(st.sampled_from(codes))
+        first, last = sorted(data.draw(st.tuples(st.integers(0, len(line)), st.integers(0, len(line)))))
+        lines[at] = f"{line[:first]}{begin}{line[first:last]}{end}{line[last:]}"
+    assert looks_like_describe("\n".join(lines)) == bool(text)
+    assert parse("\n".join(lines), groups[0].group_id) == parse(text, groups[0].group_id)
+
+
+def test_name_with_codes_of_a_terminal_is_kept():
+    """Kafka allows them. A colour without a return to the terminal's own is none that a program has added."""
+    name = "\x1b[31mred\x1b]0;t\x07"
+    assert [group.group_id for group in parse(f"{OFFSETS}\n{offset_line(group=name)}").groups] == [name]
+
+
 @given(sessions(ids=st.text("abz09_.- ", max_size=24).map(lambda name: " ".join(name.split()))))
 @settings(max_examples=100, deadline=None)
 def test_tabs_for_spaces_change_nothing(session):
