@@ -59,7 +59,9 @@ _NUMBER = re.compile(r"-?[0-9]{1,20}")
 _COUNT = re.compile(r"[0-9]{1,20}")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MEMBER_AND_HOST = re.compile(r"- -|(?:[a-zA-Z0-9_-]{22}|\S*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}) \S*/\S+")
-_WORD = re.compile(r"\S*")
+_HOST = re.compile(r"\S+")
+_ANY_ID_AND_HOST = re.compile(r"\S+ [\w.-]*/?[0-9xX*]{1,3}(?:\.[0-9xX*]{1,3}){3}")
+"""A member id that somebody has shortened, with an address in four parts, which no other cell has."""
 _STATE_WORD = re.compile("Stable|Empty|PreparingRebalance|CompletingRebalance|Assigning|Reconciling")
 _FLAG = re.compile(r"true|false|-")
 _COORDINATOR = re.compile(r":-?[0-9]+ +\(-?[0-9]+\)(?= |$)")
@@ -228,13 +230,18 @@ def _by_words(table: Table, line: str) -> Cells:
     if len(words) != len(table.columns):
         raise MisalignedRowError(f"the row is not aligned with its header, and has {len(words)} words for {len(table.columns)} columns")
     cells = dict(zip(table.columns, words, strict=True))
-    if table.kind in (MEMBERS, OFFSETS) and not _MEMBER_AND_HOST.fullmatch(f"{cells['CONSUMER-ID']} {cells['HOST']}"):
+    if table.kind in (MEMBERS, OFFSETS) and not _are_member_and_host(table, f"{cells['CONSUMER-ID']} {cells['HOST']}"):
         # A blank cell and a space within another one give the right count, but shift the cells between them.
         raise MisalignedRowError(
             f"the row is not aligned with its header: found '{cells['CONSUMER-ID'][:100]}' '{cells['HOST'][:100]}', expected a member id"
             " that Kafka makes with an address, or - twice"
         )
     return cells
+
+
+def _are_member_and_host(table: Table, cells: str) -> bool:
+    """Return whether two cells can only be a member id and its host. Beside offsets, which are numbers, the id may be a shortened one."""
+    return _MEMBER_AND_HOST.fullmatch(cells) is not None or (table.kind == OFFSETS and _ANY_ID_AND_HOST.fullmatch(cells) is not None)
 
 
 def _from_right(table: Table, line: str) -> Cells:
@@ -305,7 +312,7 @@ def _member(cells: Cells) -> tuple[Key, Row]:
     facts: Row = {
         "member_id": _filled(cells, "CONSUMER-ID"),
         "client_id": cells["CLIENT-ID"],
-        "client_host": _shaped(cells, "HOST", _WORD, "an address"),
+        "client_host": _shaped(cells, "HOST", _HOST, "an address"),
         "partition_count": _count(cells, "#PARTITIONS"),
     }
     if "GROUP-INSTANCE-ID" in cells:
@@ -348,7 +355,7 @@ def _offset(cells: Cells) -> tuple[Key, Row]:
         raise ValueError(f"CURRENT-OFFSET: expected an offset, found {committed}")
     if committed is not None and end is not None and lag is not None and lag != end - committed:
         raise ValueError(f"LAG is {lag}, but LOG-END-OFFSET minus CURRENT-OFFSET is {end - committed}")
-    host = _shaped(cells, "HOST", _WORD, "an address or -")
+    host = _shaped(cells, "HOST", _HOST, "an address or -")
     facts: Row = {
         "topic": _shaped(cells, "TOPIC", _TOPIC, "a topic"),
         "partition": _count(cells, "PARTITION"),

@@ -588,6 +588,21 @@ def test_row_with_shifted_words_is_rejected():
     assert reasons(" ".join(OFFSETS.split()), row) == [problem.format("'-' 'AAAAAAAAAAAAAAAAAAAAAA'")]
 
 
+@pytest.mark.parametrize("member", ["consumer-1-xxxxx", "rdkafka-fbca5204", "c-1-***"])
+def test_row_with_a_member_id_that_somebody_has_shortened_is_read_by_its_words(member):
+    """The rest of such a row is shifted to the left, so that the column of the member id has all of it."""
+    header = OFFSETS.replace("CONSUMER-ID     HOST            CLIENT-ID", f"{'CONSUMER-ID':60} {'HOST':15} CLIENT-ID")
+    row = offset_line(owner=f"{member:15}", host="/10.0.x.x", client="consumer-1")
+    ((found,),) = [group.members for group in parse(f"{header}\n{row}").groups]
+    assert (found.member_id, found.client_host, found.client_id) == (member, "/10.0.x.x", "consumer-1")
+
+
+def test_row_of_offsets_needs_a_host():
+    """Kafka prints an address, or a dash. Without both the row was cut, or shifted."""
+    row = offset_line(owner="-").rstrip("- ")
+    assert reasons(OFFSETS, f"{row}{' ' * 15}-") == ["HOST: expected an address or -, found ''"]
+
+
 def test_a_row_that_does_not_fit_takes_no_other_with_it():
     """In a folded text what follows might be its rest. It has the group of the table, and too many words."""
     header = "GROUP CONSUMER-ID HOST\nCLIENT-ID #PARTITIONS"
