@@ -18,6 +18,7 @@ from jobs.decoders.folders import KNOWN_FORMAT, NO_CAPTURE, NOT_ASKED_FOR, Passe
 from jobs.decoders.formatter_json import find_separator
 from jobs.decoders.other_formats import name_format, name_old_table
 from jobs.decoders.parquet_captures import AGAIN, ENCRYPTED_MAGIC, PLAIN_MAGIC, parquet_facts
+from jobs.decoders.plain_lines import plain_lines
 from jobs.decoders.text_pieces import WHOLE, Piece, RecordTooLongError
 from jobs.runtime.errors import InputError
 from jobs.runtime.sidecars import checksum_problem
@@ -246,7 +247,7 @@ def _text_capture(
                 if offsets_partition is None and lacks_partition(text):
                     raise InputError(f"input {path}: {NO_PARTITION}")
                 capture = Capture(str(path), Source.DUMP_LOG, LINES, size, offsets_partition=offsets_partition)
-            elif (old := name_old_table(text)) is not None:
+            elif (old := name_old_table("\n".join(plain_lines(text)))) is not None:
                 raise _KnownFormatError(old)
             elif asked_for is Source.DESCRIBE or looks_like_describe(text):
                 content.seek(0)

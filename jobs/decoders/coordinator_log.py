@@ -23,6 +23,7 @@ from jobs.decoders.describe import looks_like_describe
 from jobs.decoders.dump_log import looks_like_dump
 from jobs.decoders.formatter_json import find_separator
 from jobs.decoders.log_times import LogTimes
+from jobs.decoders.plain_lines import has_marks
 from jobs.decoders.terminal_codes import without_colours
 from jobs.decoders.wordings import MOST_GENERATION, Unclear
 from schemas.vocabulary import CoordinatorEvent, Word
@@ -144,7 +145,9 @@ def decode_piece(piece: bytes, zone: str | None = None) -> DecodedLog:
 def looks_like_coordinator_log(head: bytes) -> bool:
     """Return whether the beginning of a file is from a broker's log, or from JSON with lines of a group coordinator."""
     text = without_colours(head).decode(errors="replace")
-    if find_separator(text) is not None or looks_like_dump(text) or _OTHER_CAPTURE.match(text) or looks_like_describe(text):
+    if find_separator(text) is not None or looks_like_dump(text) or _OTHER_CAPTURE.match(text):
+        return False
+    if looks_like_describe(text) and not has_marks(text):  # logs of several containers may have the output of one
         return False
     if _BROKER_LOGGER.search(text):
         return True

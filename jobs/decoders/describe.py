@@ -42,13 +42,13 @@ from jobs.decoders.describe_tables import (
     resembles_row,
 )
 from jobs.decoders.log_lines import LONGEST_LINE, is_log_line
-from jobs.decoders.terminal_codes import without_codes
+from jobs.decoders.plain_lines import plain_lines
 from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
 
 
 def looks_like_describe(first_lines: str) -> bool:
     """Return whether a header or notice of the tool is among the first lines of a file. Many programs begin lines with ``Error:``."""
-    lines = _lines(first_lines)
+    lines = plain_lines(first_lines)
     return any(_is_notice(line.strip()) or find_table(lines, at) for at, line in enumerate(lines))
 
 
@@ -62,7 +62,7 @@ def find_lost_topic_names(whole: str) -> str | None:
 
     A text without topic names is of no use, so callers check this first. ``parse`` rejects such lines.
     """
-    lines, table = _lines(whole), None
+    lines, table = plain_lines(whole), None
     for at, line in enumerate(lines):
         table = find_table(lines, at) or table
         if table is not None and table.columns[-1] == "ASSIGNMENT" and line.rstrip().endswith(")"):
@@ -87,13 +87,8 @@ def parse(texts: Mapping[str, str], group_id: str | None = None) -> Description:
     """
     reader = _Reader(group_id)
     for name, whole in sorted(texts.items()):
-        reader.read(name, _lines(whole))
+        reader.read(name, plain_lines(whole))
     return reader.finish()
-
-
-def _lines(whole: str) -> list[str]:
-    # Not splitlines(): ids may hold what Python, but not Java, takes for the end of a line.
-    return [line.rstrip("\r") for line in without_codes(whole.removeprefix("\ufeff")).split("\n")]
 
 
 _NOTICE = re.compile(
@@ -170,6 +165,7 @@ class _Reader:
             if table is not None:
                 self._give_up_pieces()
                 self._table, self._header = table, place
+                self._take_rows_before(place)
             elif not line.strip():
                 self._give_up_pieces()
             elif _HALF.search(line):
@@ -189,6 +185,16 @@ class _Reader:
         self._give_up_pieces()
         if self._unfit and self._unfit[-1].place == Place(name, len(lines)):
             self._unfit[-1] = self._unfit[-1]._replace(has_end=False)
+
+    def _take_rows_before(self, header: Place) -> None:
+        """Parse the lines directly before a header as rows of its table, if they had none: ``sort`` puts a header among its rows."""
+        count, table = 0, self._table
+        while count < len(self._unfit) and self._unfit[-1 - count].place == Place(header.name, header.number - 1 - count):
+            count += 1
+        early, self._unfit[len(self._unfit) - count :] = self._unfit[len(self._unfit) - count :], []
+        for line in early:
+            if table is None or line.header != _NOWHERE or self._try(table, line.place, [line.text]) is not None:
+                self._unfit.append(line)
 
     def _read_notice(self, place: Place, line: str) -> bool:
         """Read a line if it is a notice of the tool; return whether it is one."""

@@ -582,6 +582,12 @@ def test_pattern_may_have_a_thread_a_line_number_or_a_short_logger(line: str) ->
     assert looks_like_coordinator_log(f"{line}\n".encode())
 
 
+def test_log_of_several_containers_may_have_a_table_of_one() -> None:
+    header = "GROUP           CONSUMER-ID     HOST            CLIENT-ID       #PARTITIONS     ASSIGNMENT"
+    assert looks_like_coordinator_log(f"setup-1   | {header}\nbroker-1  | {kafka_line()}\n".encode())
+    assert not looks_like_coordinator_log(f"{header}\n{kafka_line()}\n".encode())
+
+
 def test_line_of_a_coordinator_is_found_however_late_it_comes() -> None:
     """Over the edge of what is read at once, and as the last line without an end."""
     others = f"{OTHER}\n".encode() * (LONGEST_LINE_BYTES // len(OTHER))

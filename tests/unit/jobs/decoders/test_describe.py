@@ -144,6 +144,57 @@ def test_colours_of_a_terminal_change_nothing(session, data):
     assert parse("\n".join(lines), groups[0].group_id) == parse(text, groups[0].group_id)
 
 
+def has_header(text: str) -> bool:
+    lines = text.split("\n")
+    return any(describe.find_table(lines, at) for at in range(len(lines)))
+
+
+@given(
+    sessions().filter(lambda session: has_header(printed(*session))),
+    st.sampled_from(
+        ["2024-05-01T10:00:{:02}.123456789Z ", "2024-05-01 10:00:{:02},123 ", "[pod/kafka-0/kafka] ", "broker-1  | ", "> ", ">> "]
+    ),
+    st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_what_is_before_each_line_changes_nothing(session, mark, is_stripped):
+    edition, groups, outputs = session
+    text = printed(edition, groups, outputs)
+    lines = [mark.format(at % 60) + line for at, line in enumerate(text.split("\n"))]
+    marked = "\n".join(line.rstrip() if is_stripped and not line.removeprefix(mark).strip() else line for line in lines)
+    assert looks_like_describe(marked)
+    assert parse(marked, groups[0].group_id) == parse(text, groups[0].group_id)
+
+
+@pytest.mark.parametrize("edge", ["", "|"])
+def test_table_of_markdown_is_read(edge):
+    table = [f"{edge} {' | '.join(line.split())} {edge}" for line in (TABLE, *ROWS)]
+    table.insert(1, f"{edge}---{'|---' * 5}{edge}")
+    description = parse("\n".join(table))
+    assert [(group.group_id, len(group.members), group.is_doubtful) for group in description.groups] == [("billing", 2, False)]
+    assert description.rejects == ()
+
+
+@given(sessions(editions=("2.3", "2.6", "4.0"), ids=plain_names), st.data())
+@settings(max_examples=100, deadline=None)
+def test_rows_before_their_header_are_read(session, data):
+    """``sort`` puts the header among its rows, since a locale may have capital letters last."""
+    edition, (group, *_), _ = session
+    text = rendered(edition, [group], data.draw(st.sampled_from(["members --verbose", "offsets"])))
+    before, line_break, table = text.rpartition("\n\n")
+    header, *rows = [line for line in (table or text).split("\n") if line.strip()] or [""]
+    at = data.draw(st.integers(0, len(rows)))
+    description = parse("\n".join([before, line_break, *rows[:at], header, *rows[at:]]))
+    assert (description.groups, description.rejects) == (parse(text).groups, ())
+
+
+def test_rows_of_another_table_before_a_header_are_not_taken():
+    other = "GROUP           TOPIC           PARTITION  START-OFFSET    LAG"
+    description = parse("\n".join([other, offset_line(), OFFSETS, offset_line(partition=1)]))
+    assert [one.partition for group in description.groups for one in group.offsets] == [1]
+    assert [line.place.number for line in description.rejects] == [1, 2]
+
+
 def test_name_with_codes_of_a_terminal_is_kept():
     """Kafka allows them. A colour without a return to the terminal's own is none that a program has added."""
     name = "\x1b[31mred\x1b]0;t\x07"

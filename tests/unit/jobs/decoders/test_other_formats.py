@@ -46,6 +46,7 @@ OLD_TABLES = {
     "without its spaces": "Note: This will not show information about old Zookeeper-based consumers.\n\n"
     "TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID\nt 0 5 9 4 c-1 /10.0.0.1 c\n",
     "Kafka 1.1": (TEXTS / "rows_of_tools_before_2.0.txt").read_text(encoding="utf-8"),
+    "quoted": "".join(f"> {line}\n" for line in (TEXTS / "rows_of_tools_before_2.0.txt").read_text(encoding="utf-8").split("\n")),
     "members without partitions": (TEXTS / "dashes_of_tools_before_2.0.txt").read_text(encoding="utf-8"),
 }
 OTHERS = {

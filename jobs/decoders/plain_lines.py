@@ -1,0 +1,48 @@
+"""Lines of a text of ``kafka-consumer-groups`` as the tool wrote them: what other programs put before or around each line is left out.
+
+These are times of ``kubectl logs --timestamps``, names of ``kubectl logs --prefix`` and of Docker Compose, marks of a quotation, the bars
+of a table in Markdown, and codes for terminals. A text is changed only if the header of a table is found after such a mark and nowhere
+else. So a single quoted row in a plain table stays a damaged row.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jobs.decoders.terminal_codes import without_codes
+
+_MARKS = (
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?",
+    r"\[pod/[\w./-]{1,600}\]",
+    r"[\w.-]{1,256} {0,64}\|",
+    r"(?:> ?){0,8}>",
+)
+_HEADER_WORDS = r"(?:GROUP|TOPIC|CONSUMER-ID|COORDINATOR)\b"
+_PLAIN_HEADER = re.compile(rf"^[ \t]*{_HEADER_WORDS}[ \t]+[A-Z(#]", re.MULTILINE)
+_MARKED_HEADER = re.compile(rf"^(?:{'|'.join(f'({mark})' for mark in _MARKS)})[ \t]+{_HEADER_WORDS}[ \t]+[A-Z(#]", re.MULTILINE)
+_LINE_MARKS = tuple(re.compile(rf"^{mark}(?: |$)") for mark in _MARKS)
+_BAR = re.compile(r"\|")
+_BARRED_HEADER = re.compile(rf"^[ \t]*\|?[ \t]*{_HEADER_WORDS}[ \t]*\|[ \t]*[A-Z(#]", re.MULTILINE)
+
+
+def plain_lines(whole: str) -> list[str]:
+    """Return the lines of a text without their ends; raises nothing, whatever the text is."""
+    text = without_codes(whole.removeprefix("\ufeff"))
+    # Not splitlines(): ids may hold what Python, but not Java, takes for the end of a line.
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    mark = _mark_of(text)
+    return lines if mark is None else [mark.sub(" " if mark is _BAR else "", line, count=0 if mark is _BAR else 1) for line in lines]
+
+
+def has_marks(whole: str) -> bool:
+    """Return whether something is before or around each line of a text."""
+    return _mark_of(without_codes(whole)) is not None
+
+
+def _mark_of(text: str) -> re.Pattern[str] | None:
+    if _PLAIN_HEADER.search(text):
+        return None
+    if _BARRED_HEADER.search(text):
+        return _BAR
+    marked = _MARKED_HEADER.search(text)
+    return None if marked is None else _LINE_MARKS[int(marked.lastindex or 1) - 1]
