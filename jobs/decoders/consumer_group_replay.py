@@ -15,12 +15,13 @@ import hashlib
 import json
 from bisect import bisect_left, bisect_right
 from collections import ChainMap, Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from assignors.java.hash_map import HashMapSimulation
 from assignors.java.ordering import DEFAULT_CAPACITY, java_order, string_hash
 from assignors.replay.replay import UNRESOLVED
+from jobs.decoders.coordinator_table import FEWEST_SLOTS, slots_after_put, table_order
 from jobs.decoders.decoded import micros
 from jobs.decoders.versioned_table import VersionedTable
 from schemas.row_types import FoldedRow, MemberRow, TopicPartitions
@@ -38,8 +39,6 @@ WORKED_OUT = ("reconciled_at", "batched_epoch_count", "epoch_at", "is_superseded
 
 _OF_MEMBERS = (MEMBER, TARGET, CURRENT)
 _STABLE = 0
-_FEWEST_SLOTS = 2
-_FIBONACCI = 0x9E3779B97F4A7C15
 
 
 class Record(NamedTuple):
@@ -136,6 +135,7 @@ class _Group:
         self._epochs: list[int] = []
         self._begun_at_ms: dict[int, int] = {}
         self._members: VersionedTable[ConsumerGroupMemberMetadata] = VersionedTable()
+        self._slots = FEWEST_SLOTS
         self._targets: dict[str, tuple[TopicIdPartitions, ...]] = {}
         self._currents: dict[str, ConsumerGroupCurrentMemberAssignment] = {}
         self._expressions: VersionedTable[tuple[str, ...]] = VersionedTable()
@@ -151,7 +151,7 @@ class _Group:
         """Apply one record."""
         record, kind, name, content = change
         if record.offset in self._to_come:
-            self._members.put(name, self._to_come[record.offset])
+            self._put_member(name, self._to_come[record.offset])
         if kind == EPOCH:
             if content is None:
                 return self._forget()
@@ -179,6 +179,8 @@ class _Group:
                     self._take(change, epoch)
         elif kind == CURRENT:
             _put(self._currents, name, content)
+            if name in self._members.now:
+                self._slots = slots_after_put(self._slots, len(self._members.now))
         elif kind == EXPRESSION:
             self._expressions.put(name, content and content.topics)
         self._end_epoch(record.timestamp_ms)
@@ -200,10 +202,23 @@ class _Group:
 
     def _change_member(self, member_id: str, metadata: ConsumerGroupMemberMetadata | None) -> None:
         left = self._members.now.get(member_id)
-        self._members.put(member_id, metadata)
+        self._put_member(member_id, metadata)
         self._changed = None if metadata is None else member_id
         if metadata is None and left is not None and left.group_instance_id is not None:
             self._left_instances.add(left.group_instance_id)
+
+    def _put_member(self, member_id: str, metadata: ConsumerGroupMemberMetadata | None) -> None:
+        if metadata is not None:
+            self._slots = slots_after_put(self._slots, len(self._members.now))
+        self._members.put(member_id, metadata)
+
+    def _assignor_order(self, members: Mapping[str, ConsumerGroupMemberMetadata]) -> list[str]:
+        """Return the members in the order in which the assignor got them.
+
+        The target of an epoch that began with a new member is computed before this member is in the coordinator's table: it comes last.
+        """
+        new = [self._began] if self._began is not None and self._began in members and self._began not in self._currents else []
+        return table_order([member_id for member_id in members if member_id not in new], self._slots) + new
 
     def _take_over_instance(self, member_id: str) -> bool:
         """Give the instance id of a member that left in this epoch to this member; return whether there was one."""
@@ -276,7 +291,7 @@ class _Group:
             "state": self._state().value,
             "strategy": _strategy_of(members, None if is_of_older_copy else self._began),
             "joined_at": micros(self._made_at_ms) if members and self._made_at_ms else None,
-            "members": [self._member(member_id, members[member_id], expressions) for member_id in table_order(members)],
+            "members": [self._member(member_id, members[member_id], expressions) for member_id in self._assignor_order(members)],
             "reconciled_at": None,
             "batched_epoch_count": self._batched_epoch_count(generation),
             "epoch_at": None if begun_at_ms is None else micros(begun_at_ms),
@@ -355,26 +370,6 @@ def _strategy_of(members: Mapping[str, ConsumerGroupMemberMetadata], changed: st
 def _capacity_of_copy(size: int) -> int:
     """Return the number of buckets of Java's ``HashMap`` that is made of another map."""
     return 1 << (int(size / 0.75 + 1) - 1).bit_length() if size else DEFAULT_CAPACITY
-
-
-def table_order(member_ids: Collection[str]) -> list[str]:
-    """Return member ids in the order of the coordinator's own table, in which its assignor gets them.
-
-    Kafka's ``TimelineHashMap`` (4.3.1) has at most four keys for three slots. The slot of a key is in the top bits of its hash times a
-    constant, and the last key put into a slot is read first. The table never shrinks, so a group that was larger before may have another
-    order: no record shows when the coordinator created its table.
-
-    Args:
-        member_ids: in the order in which they joined.
-    """
-    slots = _FEWEST_SLOTS
-    while len(member_ids) * 3 > slots * 4:
-        slots *= 2
-
-    def slot(member_id: str) -> int:
-        return (string_hash(member_id) * _FIBONACCI & (1 << 64) - 1) >> 65 - slots.bit_length()
-
-    return sorted(reversed(list(member_ids)), key=slot)
 
 
 def _put(table: dict[str, Any], name: str, content: Any) -> None:

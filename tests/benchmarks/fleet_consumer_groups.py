@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from assignors import Assignment, GroupProblem, Member, TopicPartition
-from jobs.decoders.consumer_group_replay import table_order
+from jobs.decoders.coordinator_table import table_order
 from schemas.vocabulary import DEFAULT_SERVER_STRATEGY, SERVER_STRATEGIES_BY_NAME
 from schemas.wire.keys import CURRENT, EPOCH, MEMBER, TARGET, TARGET_EPOCH
 from tests.benchmarks.fleet_groups import CLIENT_HOST, EPOCH_MS, Group, Record

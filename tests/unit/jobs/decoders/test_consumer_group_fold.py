@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.decoders.consumer_group_replay import Record, fold, table_order
+from jobs.decoders.consumer_group_replay import Record, fold
+from jobs.decoders.coordinator_table import table_order
 from schemas.wire import decode_key
 from schemas.wire.keys import RECORD_TYPES
 from tests.builders.consumer_group_records import BEFORE_CLASSIC, TOPIC_IDS, Log, classic_metadata
@@ -450,6 +451,36 @@ def test_equal_content_has_an_equal_fingerprint() -> None:
 @pytest.mark.parametrize("vector", [json.loads(line) for line in (ROOT / "tests/golden/timeline_hash_map.jsonl").read_text().splitlines()])
 def test_members_are_in_the_order_of_kafkas_own_table(vector: dict[str, list[str]]) -> None:
     assert table_order(vector["put"]) == vector["iterated"]
+
+
+def test_the_coordinators_table_does_not_shrink() -> None:
+    """A member's second record makes the table of two members grow to four slots, in which it stays."""
+    log = Log()
+    for epoch, member_id in enumerate("ba", 1):
+        log.member(member_id, "t")
+        log.epoch(epoch)
+        log.target_epoch(epoch)
+        log.current(member_id, epoch)
+    log.epoch(3)
+    log.target_epoch(3)
+    assert [member["member_id"] for member in snapshots(log)[-1]["members"]] == ["b", "a"] == table_order("ba", 4) != table_order("ba")
+
+
+def test_the_assignor_gets_a_new_member_last() -> None:
+    """Its target is computed before it is in the coordinator's table; a target of later is not."""
+    log = one_member()
+    log.member("e", "t")
+    log.epoch(3)
+    log.target_epoch(3)
+    log.current("e", 3)
+    log.epoch(4)
+    log.target_epoch(4)
+    log.member("c", "t")
+    log.epoch(5)
+    log.current("c", 0)  # so the target of the epoch comes with the record of another member
+    log.target_epoch(5)
+    orders = [[member["member_id"] for member in snapshot["members"]] for snapshot in snapshots(log)]
+    assert orders == [["a"], ["a", "e"], ["e", "a"], table_order("aec", 4)]
 
 
 # -- the recorded cluster
