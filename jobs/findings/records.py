@@ -46,8 +46,10 @@ def uncertain_topics(snapshot: SnapshotFacts) -> Found | None:
     Severity.WARNING,
     "The assignment is not Kafka's",
     when=(
-        "The group's own assignor, run on the same subscriptions and claims, gives other loads than the members have. The evidence names "
-        "the partitions that would have another owner, the loads of both, and the leader's client library if its bytes show it."
+        "The group's own assignor, run on the same subscriptions and claims, gives other loads than the members have, or other "
+        "partitions to nobody. In the first step of a cooperative rebalance only the loads count: which partitions are withheld is "
+        "the assignor's choice. The evidence names the partitions that would have another owner, the loads of both, and the leader's "
+        "client library if its bytes show it."
     ),
     advice=f"{OTHER_LIBRARY} {OTHER_RELEASE}",
 )
@@ -55,6 +57,8 @@ def nonconformance(snapshot: SnapshotFacts) -> Found | None:
     """Return the assignor whose loads the observed assignment does not have, and the differences between the two."""
     for solution in snapshot.solutions:
         if solution.basis == Basis.RECOMPUTED and solution.conformance == Conformance.DIFFERS:
+            if not snapshot.is_settled and _all_loads(snapshot.observed.assignment) == _all_loads(solution.assignment or {}):
+                continue
             apart = divergences(snapshot.observed.assignment, solution.assignment or {})
             by = "" if snapshot.leader_client is None else f" by {snapshot.leader_client}"
             return Found(
@@ -82,8 +86,12 @@ def _named(members: Sequence[str]) -> str:
     return " and ".join(members) or "nobody"
 
 
+def _all_loads(assignment: AssignmentMapping) -> list[int]:
+    return sorted(map(len, assignment.values()), reverse=True)
+
+
 def _loads(assignment: AssignmentMapping) -> str:
-    return " ".join(str(load) for load in sorted(map(len, assignment.values()), reverse=True)[:MOST_LOADS])
+    return " ".join(map(str, _all_loads(assignment)[:MOST_LOADS]))
 
 
 def _runs_in_circles(solution: SolutionFacts) -> bool:

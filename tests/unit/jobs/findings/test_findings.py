@@ -74,6 +74,18 @@ def test_assignment_that_differs_from_its_assignor_is_found() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("is_settled", "kafkas", "is_found"),
+    [(False, (("t", 0), ("t", 1)), False), (True, (("t", 0), ("t", 1)), True), (False, (("t", 0),), True)],
+)
+def test_other_partitions_withheld_are_no_other_assignment(is_settled: bool, kafkas: tuple[tuple[str, int], ...], is_found: bool) -> None:
+    """Cooperative assignors of other libraries withhold other partitions of a member than Kafka's: its load is the same."""
+    solved = solution("recomputed", "cooperative-sticky", conformance="differs", assignment={"a": kafkas, "b": ()})
+    observed = Generation(3, "cooperative-sticky", GroupProblem({}, ()), {"a": (("t", 1), ("t", 2)), "b": ()})
+    findings = find(SnapshotFacts((), (solved,), observed=observed, is_settled=is_settled), RULES)
+    assert [finding.rule_id for finding in findings] == ["conformance_differs"] * is_found
+
+
 @pytest.mark.parametrize("conformance", ["exact", "equal_sets", "equal_balance", "not_comparable", None])
 def test_no_finding_for_an_assignment_as_balanced_as_its_assignor(conformance: str | None) -> None:
     assert found(solution("recomputed", conformance=conformance)) == []
