@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from assignors.algorithms.sticky.user_data import read_sticky_user_data
+from assignors.algorithms.sticky.user_data import NO_GENERATION, read_cooperative_user_data, read_sticky_user_data
 from assignors.audit.movements import REVOKED
 from assignors.generation.generation import COOPERATIVE, STREAMS, Generation
 from assignors.generation.subscriptions import existing_partition_counts
@@ -13,6 +13,9 @@ from assignors.registry import BUILT_IN
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
 from schemas.vocabulary import Rule, Severity
+
+GENERATION_SIZE = 4
+"""Bytes of user data that are a generation alone, as those of Java's cooperative-sticky."""
 
 
 def _is_classic(snapshot: SnapshotFacts) -> bool:
@@ -34,7 +37,8 @@ def _stayed(snapshot: SnapshotFacts) -> Iterator[Member]:
     "Members give up everything in a cooperative group",
     when=(
         "The assignor is cooperative-sticky. A member that stayed claims none of its partitions of the generation before, and names that "
-        "generation. Or it offers an eager assignor while other members offer none."
+        "generation. A member whose user data shows that it has not received these partitions does not count. Or it offers an eager "
+        "assignor while other members offer none."
     ),
     advice=(
         "A consumer that lists an eager assignor and cooperative-sticky stops for every rebalance. Finish the upgrade: restart the "
@@ -45,7 +49,8 @@ def mixed_protocols(snapshot: SnapshotFacts) -> Found | None:
     """Return the members that behave eagerly, or will do so, in a group whose assignor is cooperative.
 
     A member that claims nothing may never have received its assignment. So it counts only if it names the generation before as its own
-    (subscription version 2, KIP-792). Kafka Streams has one assignor and no list: it is eager if upgrade.from says so.
+    (subscription version 2, KIP-792), and its user data does not name an older one. Kafka Streams has one assignor and no list: it is
+    eager if upgrade.from says so.
     """
     if not _is_classic(snapshot) or snapshot.strategy not in COOPERATIVE or snapshot.strategy == STREAMS:
         return None
@@ -58,7 +63,7 @@ def mixed_protocols(snapshot: SnapshotFacts) -> Found | None:
     if snapshot.previous is not None and snapshot.previous.strategy in COOPERATIVE:
         for member in _stayed(snapshot):
             keeps = any(topic in member.topics for topic, _ in snapshot.previous.assignment.get(member.member_id, ()))
-            if keeps and member.owned_generation == snapshot.previous.generation:
+            if keeps and member.owned_generation == snapshot.previous.generation and _may_have_received(member, snapshot.previous):
                 (cooperative if member.owned else eager).add(member.member_id)
     if not eager:
         return None
@@ -120,8 +125,9 @@ def _lost_claims(snapshot: SnapshotFacts, previous: Generation) -> Iterator[tupl
     """Yield the members that stayed and do not claim what they had, with the partitions that they do not claim.
 
     A member that the generation before gave its first partitions may never have received them. So partitions count if the member names
-    that generation or claimed them before. Those of a member that names no generation now also count if it named one then: it was in the
-    group, and has reset its generation since. A member that names the generation before and claims nothing is eager (``protocols_mixed``).
+    that generation, and its user data does not name an older one, or if it claimed them before. Those of a member that names no
+    generation now also count if it named one then: it was in the group, and has reset its generation since. A member that names the
+    generation before and claims nothing is eager (``protocols_mixed``).
     """
     counts = existing_partition_counts(snapshot.problem)
     earlier = {member.member_id: member for member in previous.problem.members}
@@ -133,9 +139,23 @@ def _lost_claims(snapshot: SnapshotFacts, previous: Generation) -> Iterator[tupl
         if named is None:
             certain = missing if _named(before) is not None and not member.owned else missing.intersection(before.owned)
         else:
-            certain = missing if named == previous.generation and member.owned else set()
+            is_known = named == previous.generation and _may_have_received(member, previous)
+            certain = missing if is_known and member.owned else set()
         if certain:
             yield member.member_id, certain
+
+
+def _may_have_received(member: Member, previous: Generation) -> bool:
+    """Return whether a member's user data does not exclude that it received its assignment of the generation before.
+
+    A client names a generation from the answer to its JoinGroup request on. Java (KAFKA-12984) and librdkafka put the generation of the
+    last assignment that they received into the user data of cooperative-sticky; until the first one it is -1.
+    """
+    data = member.user_data or b""
+    if len(data) == GENERATION_SIZE:
+        return read_cooperative_user_data(data) >= previous.generation
+    received = read_sticky_user_data(data)[1]
+    return received is None or received == NO_GENERATION or received >= previous.generation
 
 
 def _named(member: Member) -> int | None:

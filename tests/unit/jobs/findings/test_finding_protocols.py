@@ -40,6 +40,23 @@ def test_kafka_streams_has_no_list_of_assignors_to_mend() -> None:
     assert last(Rule.PROTOCOLS_MIXED, first, now) is None
 
 
+SENT = {
+    "java": lambda generation: generation.to_bytes(4, "big", signed=True),
+    "librdkafka": lambda generation: write_sticky_user_data((), generation),
+}
+"""How cooperative clients send the generation of the last assignment that they received."""
+
+
+@pytest.mark.parametrize("client", SENT)
+@pytest.mark.parametrize(("received", "is_found"), [(1, True), (0, False)])
+def test_member_that_has_not_received_its_partitions_gave_none_up(client: str, received: int, is_found: bool) -> None:
+    """It names the generation, since it joined it, and joins the next one before it has its assignment."""
+    eager = replace(member("a", at=1), user_data=SENT[client](received))
+    assert (last(Rule.PROTOCOLS_MIXED, FIRST, second(eager, KEEPS)) is not None) is is_found
+    both, one = stored(1, {"a": "t0 t1"}, strategy=COOPERATIVE), replace(member("a", owned="t0", at=1), user_data=SENT[client](received))
+    assert (last(Rule.CLAIMS_LOST, both, stored(2, {"a": "t0 t1"}, one, strategy=COOPERATIVE)) is not None) is is_found
+
+
 @pytest.mark.parametrize(
     ("first", "near"),
     [
