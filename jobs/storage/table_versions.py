@@ -111,13 +111,19 @@ class TableVersions:
         return self.spark.sql(f"DESCRIBE HISTORY {self.identifier(name)} LIMIT 1").collect()[0]
 
     def commit_info(self, name: str) -> dict[str, Any]:
-        """Return the information in the newest commit of a table: at least ``operationMetrics`` and ``userMetadata``."""
+        """Return the information in the newest commit of a table: of a run at least ``operationMetrics`` and ``userMetadata``.
+
+        Empty if the commit has none, or cannot be read: another program has written it, or is about to.
+        """
         if self.folder is None:
             return self.history(name).asDict()
         log = self.folder / name / "_delta_log" / f"{self.version(name):020}.json"
-        with log.open(encoding="utf-8") as lines:
-            actions = (json.loads(line) for line in lines)
-            return next(action["commitInfo"] for action in actions if "commitInfo" in action)
+        try:
+            actions = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+            return dict(next((action["commitInfo"] for action in actions if "commitInfo" in action), {}))
+        except (ValueError, TypeError) as error:
+            logger.debug("%s cannot be read: %s", log, error)
+            return {}
 
     def newest_writer(self, name: str) -> str:
         """Return the writer of the newest version of a table."""
