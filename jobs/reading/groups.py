@@ -12,7 +12,7 @@ from assignors.model import GroupProblem, Member, Topic, TopicPartition
 from jobs.reading.deletions import read_deletions
 from jobs.reading.names import is_pattern, listed, matching, no_group, no_match, shown
 from jobs.reading.stored import Client, GroupKey, StoredGeneration
-from jobs.runtime.errors import UsageError
+from jobs.runtime.errors import UsageError, WarehouseDamagedError
 from schemas.keys import GROUP_KEY
 from schemas.vocabulary import Basis, GroupType
 
@@ -37,7 +37,7 @@ def read_groups(
 
     Raises:
         UsageError: a name or pattern fits no group, or no group chosen has such a generation.
-        WarehouseDamagedError: a table cannot be read.
+        WarehouseDamagedError: a table cannot be read, or lacks the snapshots of all these generations.
     """
     return read_named_groups(tables, names, every_group=every_group, cluster_id=cluster_id).groups
 
@@ -70,6 +70,10 @@ def read_named_groups(
         nothing = UsageError(f"groups {listed(names) or 'of the warehouse'}: none has a settled generation with members")
         raise refusals[0] if refusals else nothing
     snapshots, topics = _snapshots(tables, newest), read_topics(tables, newest.values())
+    lost = sorted(newest.keys() - snapshots.keys())
+    if len(lost) == len(newest):
+        what = f"subscription_snapshots has no row of the audited generation of group {shown(lost[0].group_id)}"
+        raise WarehouseDamagedError(f"warehouse {tables.folder}: table {what}; `verify` names what is damaged")
     newest_positions = {key: max(row["position"] for row in rows) for key, rows in audits.items()}
     deletions = read_deletions(tables, newest_positions, {"group_id": {key.group_id for key in audits}})
     ended = {key: deletion.at for key, deletion in deletions.items()}

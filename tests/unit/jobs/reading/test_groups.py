@@ -12,7 +12,7 @@ from assignors.model import Member, Topic
 from jobs.reading.groups import find_groups, in_batches, read_groups, read_named_groups
 from jobs.reading.published import open_published
 from jobs.reading.stored import Client, GroupKey, StoredGeneration
-from jobs.runtime.errors import UsageError
+from jobs.runtime.errors import UsageError, WarehouseDamagedError
 from tests.builders.published_warehouse import Row, at, generation, member, write_warehouse
 
 ONE = [member("a-1", ["t"], {"t": [0, 1]})]
@@ -22,6 +22,14 @@ TWO = [member("a-1", ["t"], {"t": [0]}), member("b-2", ["t"], {"t": [1]})]
 def read(folder: Path, *names: str, **options: object) -> list[StoredGeneration]:
     """Return what is read of the groups in a warehouse."""
     return read_groups(open_published(str(folder)), names, **options)  # type: ignore[arg-type]
+
+
+def test_audit_whose_snapshot_is_gone_is_damage(tmp_path: Path):
+    lost = {name: rows for name, rows in generation("g", 5, TWO, {"t": 2}).items() if name != "subscription_snapshots"}
+    warehouse = write_warehouse(tmp_path, lost, generation("h", 5, TWO, {"t": 2}))
+    assert [stored.key.group_id for stored in read(warehouse, "*")] == ["h"]
+    with pytest.raises(WarehouseDamagedError, match="subscription_snapshots has no row of the audited generation of group 'g'; `verify`"):
+        read(warehouse, "g")
 
 
 def test_newest_settled_generation_with_members_is_read(tmp_path: Path):
