@@ -168,7 +168,8 @@ def open_published(location: str) -> PublishedTables:
         raise NotAWarehouseError(f"warehouse {name}: no tables here; land captures first, or name another with --warehouse")
     try:
         with _opened_log(folder / "runs") as runs:
-            contract_version(name, "runs", f"delta.`{folder / 'runs'}`", runs.metadata().configuration)
+            names = [field.name for field in runs.schema().fields]
+            contract_version(name, "runs", f"delta.`{folder / 'runs'}`", runs.metadata().configuration, lambda: names)
             dataset = _dataset_of(folder / "runs", runs)
         columns = ["run_id", "run_sequence", "finished_at", "table_versions"]
         published = dataset.to_table(columns=columns, filter=_expression({"status": [str(RunStatus.PUBLISHED)]}))

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from jobs.runtime.errors import NotAWarehouseError
 from schemas.contract import CONTRACT_PROPERTY, CONTRACT_VERSION
 
+OF_EVERY_TABLE = "run_sequence"
+"""A column that every table has had in every release: a table without it, and without a version, is of another program."""
 
-def contract_version(warehouse: str, table: str, identifier: str, properties: Mapping[str, str]) -> int:
-    """Return the contract version of a table, unless it is a newer one than ours.
+
+def contract_version(
+    warehouse: str, table: str, identifier: str, properties: Mapping[str, str], columns: Callable[[], Collection[str]]
+) -> int:
+    """Return the contract version of a table, unless it is a newer one than ours, or the table is of another program.
 
     Args:
         warehouse: where it is, for messages.
         identifier: what SQL calls the table.
         properties: of the table; one without a version is of version 0.
+        columns: returns those of the table; asked only where it has no version.
 
     Raises:
-        NotAWarehouseError: it is newer, or no number.
+        NotAWarehouseError: it is newer, no number, or not of Evenkeel.
     """
+    if CONTRACT_PROPERTY not in properties and OF_EVERY_TABLE not in columns():
+        raise NotAWarehouseError(
+            f"warehouse {warehouse}: {table} is a table of another program (no column {OF_EVERY_TABLE}); "
+            "name another location with --warehouse"
+        )
     text = properties.get(CONTRACT_PROPERTY, "0")
     if not text.isdecimal():
         raise NotAWarehouseError(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 
-from jobs.runtime.contract import contract_version
 from jobs.storage.solution_rows import holdings_of_rows
 from jobs.storage.table_shape import column_definition, declared_properties
 from jobs.storage.warehouse import Warehouse
@@ -20,23 +19,14 @@ WITH_HOLDINGS = 11
 """The contract version that brought ``solutions.holdings``."""
 
 
-def _check(warehouse: Warehouse, name: str) -> int:
-    """Return the contract version of a table.
-
-    Raises:
-        NotAWarehouseError: it is newer than that of this release, or not a number.
-    """
-    return contract_version(warehouse.location, name, warehouse.identifier(name), warehouse.properties(name))
-
-
 def refuse_newer(warehouse: Warehouse) -> None:
     """Refuse a warehouse with a newer contract; reads only ``runs``, which is migrated last, and changes nothing.
 
     Raises:
-        NotAWarehouseError: it is newer.
+        NotAWarehouseError: it is newer, or the table is of another program.
     """
     if warehouse.exists():
-        _check(warehouse, RUNS.name)
+        warehouse.contract(RUNS.name)
 
 
 def migrate(warehouse: Warehouse) -> None:
@@ -49,7 +39,7 @@ def migrate(warehouse: Warehouse) -> None:
         NotAWarehouseError: a table is newer, as after a newer release that died while it migrated.
     """
     for name, spec in ((name, ALL_TABLES[name]) for name in warehouse.table_names):
-        found = _check(warehouse, name)
+        found = warehouse.contract(name)
         if found == CONTRACT_VERSION:
             continue
         logger.info("%s: migrating from contract version %d to %d", name, found, CONTRACT_VERSION)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.runtime.contract import contract_version
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
 from jobs.runtime.locations import address
 from jobs.storage.delta_log import files_of, newest_sequence, row_count
@@ -78,6 +80,14 @@ class TableReader(Scratch):
     def stored_columns(self, name: str) -> set[str]:
         """Return the columns that a table has; an older release may have made it with fewer than ``read`` returns."""
         return set(self.spark.table(self.identifier(name)).columns)
+
+    def contract(self, name: str) -> int:
+        """Return the contract version of a table.
+
+        Raises:
+            NotAWarehouseError: it is newer than that of this release, or no number, or the table is of another program.
+        """
+        return contract_version(self.location, name, self.identifier(name), self.properties(name), partial(self.stored_columns, name))
 
     def _read_by_delta(self, name: str, version: int | None) -> DataFrame:
         at = "" if version is None else f" VERSION AS OF {version}"

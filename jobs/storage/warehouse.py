@@ -33,7 +33,7 @@ from jobs.storage.scratch import MOST_KEYS_SENT
 from jobs.storage.sql_literals import keys_condition
 from jobs.storage.table_reader import TableReader
 from jobs.storage.table_shape import aligned, create_statement
-from schemas.tables import ALL_TABLES, IDENTITY_PROPERTY, OPTIONAL_TABLES, RUNS, TABLES
+from schemas.tables import ALL_TABLES, IDENTITY_PROPERTY, OPTIONAL_TABLES, RUNS
 
 logger = logging.getLogger(__name__)
 
@@ -109,10 +109,14 @@ class Warehouse(TableReader):
             optional: the optional tables that the run writes.
 
         Raises:
+            NotAWarehouseError: there is no ``runs``, and another program has made one of the other tables.
             WarehouseDamagedError: ``runs`` is missing, but runs have written other tables: a new ``runs`` would undo all their rows.
         """
         if not self.exists():
-            written = [name for name in TABLES if name != RUNS.name and (self.known_version(name) or 0) > 0]
+            known = {name: version for name in ALL_TABLES if name != RUNS.name and (version := self.known_version(name)) is not None}
+            for name in known:
+                self.contract(name)
+            written = [name for name, version in known.items() if version > 0]
             if written:
                 location = self.identifier(RUNS.name) if self.folder is None else self.folder / RUNS.name
                 raise WarehouseDamagedError(

@@ -13,12 +13,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.runtime.errors import ForeignCommitError, LeaseLostError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
+from jobs.storage import migrations
 from jobs.storage.commit_guard import COMMIT_NOTE
 from jobs.storage.table_maintenance import file_counts, keep_files, optimize
 from jobs.storage.table_shape import create_statement
@@ -158,6 +160,20 @@ def test_table_files_without_a_log_are_refused(warehouse: Warehouse) -> None:
         warehouse.check_location()
     warehouse.create()
     assert sorted(warehouse.folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", [NAME, RUNS.name, SCENARIOS.name])
+@pytest.mark.parametrize("count", [1, 2], ids=["one commit", "two commits"])
+def test_table_of_another_program_stays_as_it_is(spark: SparkSession, tmp_path: Path, name: str, count: int) -> None:
+    for _ in range(count):
+        write_deltalake(tmp_path / name, pa.table({"id": [1], "status": ["done"]}), mode="append")
+    before = sorted(tmp_path.rglob("*"))
+    warehouse = Warehouse(spark, str(tmp_path))
+    warehouse.check_location()
+    with warehouse.signed("r", nullcontext), pytest.raises(NotAWarehouseError, match=f"{name} is a table of another program"):
+        migrations.refuse_newer(warehouse)
+        warehouse.create()
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_log_without_commits_is_damage_and_no_empty_table(warehouse: Warehouse) -> None:

@@ -83,6 +83,12 @@ def test_newer_contract_is_refused(tmp_path: Path):
         open_published(str(tmp_path))
 
 
+def test_table_of_another_program_is_refused(tmp_path: Path):
+    write_deltalake(tmp_path / "runs", pa.table({"id": [1], "status": ["published"]}))
+    with pytest.raises(NotAWarehouseError, match="runs is a table of another program"):
+        open_published(str(tmp_path))
+
+
 @pytest.mark.parametrize("table", ["runs", "offset_snapshots"])
 def test_damaged_log_is_one_line(tmp_path: Path, table: str):
     write_warehouse(tmp_path, commit("g", "t", 0, 1, 10))
