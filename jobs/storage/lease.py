@@ -209,7 +209,7 @@ class Lease:
                     return
                 row = self._read()
             except Exception as error:  # the store may not answer for a moment; only an expired lease counts
-                logger.warning("the lease could not be renewed: %s", str(error).splitlines()[0])
+                logger.warning("the lease could not be renewed: %s", explain(error))
                 if has_ended:
                     self._lost = f"the lease could not be renewed for {(now - self._renewed_at).total_seconds():.0f} s"
                 return
