@@ -71,6 +71,19 @@ def test_members_come_in_the_order_in_which_early_releases_find_their_claims(rel
     assert list(given) == ["c11", "c00"]
 
 
+@pytest.mark.parametrize("release", ["2.8.2", None])
+def test_members_share_a_bucket_only_in_the_order_in_which_kafka_fills_its_map(release: str | None) -> None:
+    """All readers of ``t`` are in one bucket of a small table. Kafka's map of all members is larger by then: it takes out those that
+    read nothing, and adds them at the end.
+    """
+    idle = [Member(f"x{number}", ("gone",)) for number in range(46)]
+    numbers = (1209, 1308, 1418, 1517, 1759, 1814, 1825, 1836, 1913, 1924, 1935, 2606, 2617, 2705)
+    readers = [Member(f"m{number}", ("t",)) for number in numbers]
+    given = assign("sticky", GroupProblem({"t": Topic(2)}, (*idle, *readers)), kafka_version=release)
+    in_kafkas_order = "m1308 m1825 m1517 m1759 m1836 m1913 m2606 m1209 m1924 m2617 m1418 m1814 m1935 m2705".split()
+    assert [member_id for member_id in given if member_id.startswith("m")] == in_kafkas_order
+
+
 @pytest.mark.parametrize("release", ["2.5.1", "2.8.2"])
 @pytest.mark.parametrize(("strategy", "taken"), [("sticky", "t-6 t-0"), ("cooperative-sticky", "t-6")])
 def test_new_member_below_the_lower_quota_takes_a_partition_from_a_full_one(strategy: str, taken: str, release: str) -> None:
