@@ -16,13 +16,17 @@ from assignors.scenario.scenario import CONSUMER, ZOOKEEPER, Scenario
 
 
 class Order(str, Enum):
-    """Whether added members without names are the last or the first."""
+    """Whether added members without names are the last, the first, or among the others."""
 
     LAST = "last"
     FIRST = "first"
+    AMONG = "among"
 
 
-_PREFIXES = {Order.LAST: "~added-", Order.FIRST: "!added-"}
+_PREFIXES = {Order.LAST: "~added-", Order.FIRST: "!added-", Order.AMONG: "\0added-"}
+
+Places = tuple[int, ...]
+"""For each added member, how many of the members that stay come before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +67,30 @@ def apply_changes(generation: Generation, scenario: Scenario, order: Order = Ord
     return Changed(before, with_topic_ids(problem) if strategy in SERVER_SIDE else problem, strategy)
 
 
-def change_members(generation: Generation, scenario: Scenario, order: Order) -> tuple[Generation, GroupProblem]:
+def places_among(generation: Generation, scenario: Scenario) -> list[Places]:
+    """Return some places of added members without names that are neither the first nor the last ones: not all there are, of which
+    there may be too many to play. All together after each quarter of the members that stay, evenly, and half of them at each end.
+
+    >>> one = Generation(1, "range", GroupProblem({}, tuple(map(Member, "abcd"))), {})
+    >>> places_among(one, Scenario(added=2))
+    [(1, 1), (2, 2), (3, 3), (1, 3), (0, 4)]
+    """
+    staying = _staying(generation.problem.members, scenario.removed)
+    if not isinstance(scenario.added, int) or not staying:
+        return []
+    peers, added = len(_peers(_with_instance_ids(staying, scenario.instance_ids))), scenario.added
+    candidates = [(round(peers * quarter / 4),) * added for quarter in (1, 2, 3)]
+    candidates.append(tuple(round((number + 1) * peers / (added + 1)) for number in range(added)))
+    candidates.append((0,) * (added // 2) + (peers,) * (added - added // 2))
+    return [places for places in dict.fromkeys(candidates) if any(places) and min(places, default=peers) < peers]
+
+
+def change_members(generation: Generation, scenario: Scenario, order: Order, places: Places = ()) -> tuple[Generation, GroupProblem]:
     """Return the group before and after the changes as ``Changed`` has it, whatever the strategy.
+
+    Args:
+        order: where added members without names are.
+        places: with ``AMONG``, the place of each.
 
     Raises:
         ValueError: as ``apply_changes``, but for strategies.
@@ -72,7 +98,7 @@ def change_members(generation: Generation, scenario: Scenario, order: Order) -> 
     if not generation.problem.members:
         raise ValueError("members of the group: found none, expected a generation with members")
     staying = _with_instance_ids(_staying(generation.problem.members, scenario.removed), scenario.instance_ids)
-    added = _added(generation.problem.members, staying, scenario.added, order)
+    added = _added(generation.problem.members, staying, scenario.added, order, places)
     members = (*added, *staying) if order is Order.FIRST else (*staying, *added)
     for what, by_member in (("instance ids", scenario.instance_ids), ("subscriptions", scenario.subscriptions)):
         unknown = sorted(by_member.keys() - {member.member_id for member in members})
@@ -124,8 +150,15 @@ def _staying(members: Sequence[Member], removed: int | str) -> tuple[Member, ...
     return staying
 
 
-def _added(members: Sequence[Member], staying: Sequence[Member], added: int | tuple[str, ...], order: Order) -> tuple[Member, ...]:
-    names = added if isinstance(added, tuple) else _free_names((*members, *staying), added, order)
+def _added(
+    members: Sequence[Member], staying: Sequence[Member], added: int | tuple[str, ...], order: Order, places: Places
+) -> tuple[Member, ...]:
+    if isinstance(added, tuple):
+        names = added
+    elif order is Order.AMONG:
+        names = _names_among((*members, *staying), _peers(staying), places)
+    else:
+        names = _free_names((*members, *staying), added, order)
     taken = sorted({member.member_id for member in members}.intersection(names))
     if taken:
         raise ValueError(f"added members: found {taken[0]!r}, which is a member already, expected other names")
@@ -146,6 +179,24 @@ def _free_names(members: Sequence[Member], count: int, order: Order) -> tuple[st
     if order is Order.LAST and max(taken) >= java_order(prefix):
         prefix = max(taken).decode("utf-16-be", "surrogatepass") + prefix
     return tuple(f"{prefix}{number:0{len(str(count))}}" for number in range(1, count + 1))
+
+
+def _peers(staying: Sequence[Member]) -> list[str]:
+    """Return the names, in order, with which those of added members are compared: static members come before others."""
+    names = [member.member_id for member in staying if member.group_instance_id is None]
+    names = names or [member.group_instance_id for member in staying if member.group_instance_id is not None]
+    return sorted(names, key=java_order)
+
+
+def _names_among(members: Sequence[Member], peers: Sequence[str], places: Places) -> tuple[str, ...]:
+    """Return a name for each place: what comes directly after a name begins with it."""
+    taken = {name for member in members for name in (member.member_id, member.group_instance_id)}
+    prefix, width = _PREFIXES[Order.AMONG], len(str(len(places)))
+    while True:
+        names = tuple(f"{peers[place - 1] if place else ''}{prefix}{number:0{width}}" for number, place in enumerate(places, start=1))
+        if taken.isdisjoint(names):
+            return names
+        prefix = "\0" + prefix
 
 
 def _with_instance_ids(members: tuple[Member, ...], instance_ids: Mapping[str, str | None]) -> tuple[Member, ...]:

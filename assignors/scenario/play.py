@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -13,11 +13,11 @@ from assignors.generation.balance import Balance, measure_balance
 from assignors.generation.generation import SERVER_SIDE, Generation
 from assignors.generation.holdings import Holdings
 from assignors.generation.subscriptions import layout_of, subscribers_of
-from assignors.model import GroupProblem, TopicPartition
+from assignors.model import AssignorError, GroupProblem, TopicPartition
 from assignors.replay.chains import Written, claiming, held_by_owner
 from assignors.replay.replay import NEWEST_KAFKA
 from assignors.replay.topic_ids import with_topic_ids
-from assignors.scenario.changes import Changed, Order, change_members, strategy_of
+from assignors.scenario.changes import Changed, Order, Places, change_members, places_among, strategy_of
 from assignors.scenario.rounds import PlayedStep, rebalanced, reconciled
 from assignors.scenario.scenario import Scenario
 
@@ -44,7 +44,7 @@ class Outcome:
     """What one order of the members leads to. Figures are computed when they are asked for.
 
     Attributes:
-        order: whether added members without names are the last or the first.
+        order: whether added members without names are the last, the first, or among the others.
         before: what members held before the changes.
         steps: at least one, in order.
         lag, throughput: figures by partition, see ``Weights``; None where they were not given.
@@ -100,6 +100,11 @@ class Outcome:
         return Load(len(held), *sums)
 
     @property
+    def is_like_another(self) -> bool:
+        """Return whether another order of the members leads to the same but for the names of added ones."""
+        return self._alike is not None
+
+    @property
     def after(self) -> Generation:
         """Return the generation at the end."""
         return self.steps[-1].generation
@@ -126,9 +131,11 @@ class Played:
 
     Attributes:
         outcomes: first the one in which added members are last. If nobody named them, then the one in which they are first.
+        among: some in which they are among the others, see ``changes.places_among``; none where the two differ by their names alone.
     """
 
     outcomes: tuple[Outcome, ...]
+    among: tuple[Outcome, ...] = ()
 
     @property
     def expected(self) -> Outcome:
@@ -136,15 +143,20 @@ class Played:
         return self.outcomes[0]
 
     @property
+    def all_outcomes(self) -> tuple[Outcome, ...]:
+        """Return the outcomes of all orders that were played."""
+        return (*self.outcomes, *self.among)
+
+    @property
     def movement_range(self) -> tuple[int, int]:
         """Return the fewest and the most movements of all outcomes."""
-        counts = [outcome.counts.movement_count for outcome in self.outcomes]
+        counts = [outcome.counts.movement_count for outcome in self.all_outcomes]
         return min(counts), max(counts)
 
     @property
     def largest_load_range(self) -> tuple[int, int]:
         """Return the largest load of a member in partitions, in the best and in the worst outcome."""
-        counts = [max(load.count for load in outcome.loads.values()) for outcome in self.outcomes]
+        counts = [max(load.count for load in outcome.loads.values()) for outcome in self.all_outcomes]
         return min(counts), max(counts)
 
 
@@ -196,6 +208,7 @@ class Player:
         self._held = _Held(generation)
         self._changes: tuple[object, ...] | None = None
         self._starts: tuple[_Start, ...] = ()
+        self._starts_among: tuple[_Start, ...] | None = None
 
     def play(self, scenario: Scenario, kafka_version: str = NEWEST_KAFKA) -> Played:
         """Return what a scenario leads to, see ``play``."""
@@ -203,14 +216,28 @@ class Player:
         changes = _changes_of(scenario)
         if changes != self._changes:
             self._starts = tuple(self._start(scenario, order) for order in _orders(scenario))
-            self._changes = changes
+            self._starts_among, self._changes = None, changes
         outcomes: list[Outcome] = []
         for start in self._starts:
             outcomes.append(self._outcome(start, strategy, kafka_version, outcomes[0] if outcomes else None))
-        return Played(tuple(outcomes))
+        return Played(tuple(outcomes), tuple(self._among(scenario, strategy, kafka_version, outcomes)))
 
-    def _start(self, scenario: Scenario, order: Order) -> _Start:
-        before, problem = change_members(self._generation, scenario, order)
+    def _among(self, scenario: Scenario, strategy: str, kafka_version: str, outcomes: Sequence[Outcome]) -> Iterator[Outcome]:
+        """Yield the outcomes in which added members are among the others, if the first two show that their order matters."""
+        last, *first = outcomes
+        if not first or first[0].is_like_another:
+            return
+        if self._starts_among is None:
+            places = places_among(self._generation, scenario)
+            self._starts_among = tuple(self._start(scenario, Order.AMONG, one) for one in places)
+        for start in self._starts_among:
+            try:
+                yield self._outcome(start, strategy, kafka_version, last)
+            except AssignorError:  # the orders that have a result still say something
+                continue
+
+    def _start(self, scenario: Scenario, order: Order, places: Places = ()) -> _Start:
+        before, problem = change_members(self._generation, scenario, order, places)
         subscribers_of(problem), layout_of(problem)  # known from here on, also to problems that differ in claims alone
         held = self._held if before is self._generation else _Held(before)
         return _Start(order, before, replace(self._in_columns, problem=before.problem), problem, held)

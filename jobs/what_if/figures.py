@@ -19,7 +19,7 @@ _Weights = Mapping[TopicPartition, float]
 
 @dataclass(frozen=True)
 class Span(Generic[Number]):
-    """A figure of all outcomes: the smallest and the largest; both are the same where the order of members does not matter."""
+    """A figure of all outcomes, also those with added members among the others: the smallest and the largest, which may be the same."""
 
     low: Number
     high: Number
@@ -80,7 +80,7 @@ class Answer:
 
     def counted(self, figure: Callable[[Outcome], int]) -> Span[int]:
         """Return the span of a figure of the outcomes; there has to be one."""
-        return Span.of(map(figure, self.played.outcomes if self.played is not None else ()))
+        return Span.of(map(figure, self.played.all_outcomes if self.played is not None else ()))
 
     @property
     def movements(self) -> Span[int]:

@@ -129,6 +129,30 @@ def test_added_members_without_names_give_a_range_of_outcomes() -> None:
     assert len(play(settled("range", {"a": "t0"}, t=1), Scenario(added=("b",))).outcomes) == 1
 
 
+def test_member_that_joins_among_the_others_may_move_less_than_at_either_end() -> None:
+    """Range has one partition more for a. A new member after a takes t2 from b; before a it moves t0, t1 and t2, after d t3, t4 and t5."""
+    generation = settled("range", {"a": "t0 t1", "b": "t2 t3", "c": "t4", "d": "t5"}, t=6)
+    played = play(generation, Scenario(added=1))
+    assert [outcome.counts.movement_count for outcome in played.outcomes] == [3, 3]
+    assert [outcome.counts.movement_count for outcome in played.among] == [1, 1, 2]  # after a, b, c
+    assert played.movement_range == (1, 3)
+
+
+@pytest.mark.parametrize("strategy", KEEPERS)
+def test_order_of_members_that_join_is_not_tried_where_it_does_not_matter(strategy: str) -> None:
+    generation = settled(strategy, {"a": "t0 t1", "b": "t2 t3", "c": "t4", "d": "t5"}, t=6)
+    assert play(generation, Scenario(added=2)).among == ()
+
+
+def test_members_among_others_have_names_of_their_own() -> None:
+    """Static members are ordered by instance id, and the name that is made for one between b and c is taken."""
+    members = [Member("m", ("t",), group_instance_id="b"), Member("b\0added-1", ("t",), group_instance_id="c")]
+    generation = settled("range", {"m": "t0 t1", "b\0added-1": "t2"}, members, t=3)
+    (outcome,) = play(generation, Scenario(added=1)).among
+    (added,) = (member for member in outcome.after.problem.members if member not in members)
+    assert outcome.after.assignment[added.member_id] == held("t1")
+
+
 def test_largest_load_depends_on_the_order_of_a_member_that_joins() -> None:
     # The first one in order gets the only partition of t, and a alone reads u.
     members = [Member("a", ("t", "u")), Member("b", ("t",)), Member("c", ("t",))]
