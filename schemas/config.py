@@ -192,10 +192,9 @@ def _explain(mistake: Any, model: type[BaseModel]) -> str:
     key = ".".join(str(part) for part in mistake["loc"])
     if mistake["type"] == "extra_forbidden":
         return f"unknown key {key!r}{_near_miss(mistake['loc'], model)}"
-    message = mistake["msg"].removeprefix("Value error, ")
     if mistake["type"] == "value_error" and isinstance(mistake["input"], dict):
-        return f"{key}: {message}"
-    return f"{f'{key}: ' if key else ''}{message}, found {_shown(mistake['input'])}"
+        return f"{key}: {mistake['msg'].removeprefix('Value error, ')}"
+    return f"{f'{key}: ' if key else ''}{mistake['msg']}, found {_shown(mistake['input'])}"
 
 
 def _shown(value: Any) -> str:

@@ -51,7 +51,8 @@ def end_line(command: str, message: str) -> str:
     import logging
     from datetime import datetime, timezone
 
-    at = datetime.fromtimestamp(logging.makeLogRecord({}).created, timezone.utc).isoformat(timespec="milliseconds")
+    made = logging.makeLogRecord({})  # it has the time, as every line of a log
+    at = datetime.fromtimestamp(made.created, timezone.utc).isoformat(timespec="milliseconds")
     line = {"at": at, "level": "error", "logger": "jobs.launcher", "message": f"{command or 'call'} ended"}
     return json.dumps({**line, "event": "end", "command": command, "exit_code": EXIT_CODE, "error": message, "seconds": 0.0})
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from assignors.model import UnknownStrategyError
 from assignors.registry import find_assignor
@@ -18,24 +17,14 @@ from jobs.what_if.options import MOST_COUNT, WhatIfOptions
 from schemas.config import explain_mistakes
 
 
-def _check_count(value: Any) -> Any:
-    """Refuse numbers that are no count, or too large; what is too small for a change the scenario says."""
-    if isinstance(value, bool) or (isinstance(value, (int, float)) and value > MOST_COUNT):
-        raise ValueError(f"expected a count up to {MOST_COUNT}")
-    return value
-
-
-_CHECK_COUNT = BeforeValidator(_check_count)
-
-
 class WrittenChanges(BaseModel):
     """The keys of one scenario, see ``Changes``, which workers import without pydantic."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    add_members: Annotated[int | tuple[str, ...], _CHECK_COUNT] = 0
-    remove_members: Annotated[int | str, _CHECK_COUNT] = 0
-    partitions: dict[str, Annotated[int, _CHECK_COUNT]] = Field(default_factory=dict)
+    add_members: int | tuple[str, ...] = 0
+    remove_members: int | str = 0
+    partitions: dict[str, int] = Field(default_factory=dict)
     subscribe: tuple[str, ...] | None = Field(default=None, min_length=1)
     static_ids: bool = False
     rack: dict[str, str] = Field(default_factory=dict)
@@ -110,11 +99,20 @@ def _read_file(path: Path, strategies: tuple[str, ...] | None) -> dict[str, Chan
         except ValidationError as error:
             mistakes.append(explain_mistakes(error, f"{where}: scenario {name!r}", WrittenChanges))
         else:
+            mistakes += (f"{where}: scenario {name!r}: {too_large}" for too_large in _too_large(changes))
             is_free = changes.strategies is None and strategies is not None
             scenarios[str(name)] = replace(changes, strategies=strategies) if is_free else changes
     if mistakes:
         raise UsageError("\n".join(mistakes))
     return scenarios
+
+
+def _too_large(changes: Changes) -> Iterator[str]:
+    """Yield which counts are larger than options take; what is too small for a change the scenario says."""
+    counts = {"add_members": changes.add_members, **{f"partitions.{topic}": count for topic, count in changes.partitions.items()}}
+    for key, count in counts.items():
+        if isinstance(count, int) and count > MOST_COUNT:
+            yield f"{key}: expected a count up to {MOST_COUNT}, found {count}"
 
 
 def _check_consumers(scenarios: Mapping[str, Changes], options: WhatIfOptions) -> None:

@@ -103,7 +103,7 @@ def test_the_files_in_conf_are_right(name: str) -> None:
         ),
         pytest.param(
             {"strategies": ["range", "sticky", "range"]},
-            "f: strategies: named more than once: range, found a list",
+            "f: strategies: Value error, named more than once: range, found a list",
             id="a strategy twice",
         ),
         pytest.param({"cluster_id": ""}, "f: cluster_id: String should have at least 1 character, found ''", id="an empty name"),

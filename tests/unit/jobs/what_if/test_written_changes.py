@@ -47,8 +47,6 @@ def test_save_refuses_what_it_cannot_save_before_spark_starts(words: str, messag
     ("written", "message"),
     [
         ("add_members: 1000000", "add_members: expected a count up to 100000, found 1000000"),
-        ("add_members: true", "add_members: expected a count up to 100000, found True"),
-        ("remove_members: 1.0e+9", "remove_members: expected a count up to 100000, found 1000000000.0"),
         ("partitions: {orders: 1000000000}", "partitions.orders: expected a count up to 100000, found 1000000000"),
     ],
 )
