@@ -55,6 +55,7 @@ from collections.abc import Sequence
 from .archive import update_zip
 from .checkout import own_version
 from .checks import (
+    check_deploy_mode,
     check_for_java,
     check_master,
     check_open_files,
@@ -67,7 +68,7 @@ from .checks import (
     hard_limit_of_open_files,
 )
 from .command_line import WITH_SPARK, WITHOUT_SPARK, CommandLine, choose_way, log_format, parse
-from .environment import choose_locale, clean_environment, resolve_paths
+from .environment import choose_locale, clean_environment, resolve_paths, with_own_file
 from .making import Setup
 from .messages import EXIT_CODE, INTERRUPTED, TABLES_AS_BEFORE, Refusal, end_line, mute, say, write
 from .profile import PROFILE_VARIABLE, choose_profile, find_machine, own_settings
@@ -81,6 +82,7 @@ def prepare(line: CommandLine, way: str, setup: Setup) -> Start | None:
     if way in ("local", "cluster"):
         check_open_files(hard_limit_of_open_files())
         check_values(line.spark_options)
+        check_deploy_mode(line.deploy_mode, line.master)
         check_master(line.master, environ)
     if way == "cluster":
         home, python = environ.get("SPARK_HOME"), ""
@@ -135,7 +137,7 @@ def main(arguments: Sequence[str]) -> int:
         check_words(words)
         folder, utf8_locale = current_folder(), choose_locale()
         environ = clean_environment(os.environ, folder, utf8_locale)
-        line = resolve_paths(parse(words), folder)
+        line = with_own_file(resolve_paths(parse(words), folder))
         way = choose_way(line, environ)
         if way == "usage":
             try:

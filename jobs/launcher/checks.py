@@ -119,6 +119,21 @@ def check_values(options: Iterable[str]) -> None:
             raise Refusal(f"--properties-file {value} cannot be read; name a file of settings")
 
 
+def check_deploy_mode(mode: str, master: str) -> None:
+    """Raise a Refusal for a place of the driver that Spark refuses with a stack trace.
+
+    Args:
+        mode: as of ``--deploy-mode``; empty if it is not given.
+        master: as of ``--master``; empty for the local one.
+    """
+    if mode not in ("", "client", "cluster"):
+        raise Refusal(f"--deploy-mode {mode}: expected client or cluster")
+    if mode == "cluster" and master != "yarn" and not master.startswith("k8s://"):
+        found = f"of --master {master}" if master else "without --master"
+        remedy = "leave it out, or give --master yarn or k8s://HOST:PORT"
+        raise Refusal(f"--deploy-mode cluster: {found} Spark runs a Python driver on this machine only; {remedy}")
+
+
 def check_master(master: str, environ: Mapping[str, str]) -> None:
     """Raise a Refusal for a master that Spark does not know, or that nobody serves: Spark says so late, and with stack traces.
 

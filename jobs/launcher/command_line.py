@@ -19,8 +19,12 @@ OPTIONS = {
     "--py-files": "py_files",
 }
 """The options of spark-submit that the launcher needs to know, with their fields of CommandLine."""
-SETTINGS = {"spark.master": "master", "spark.remote": "remote", "spark.submit.deployMode": "deploy_mode"}
-"""The same options by their names as settings of ``--conf``."""
+SETTINGS = {
+    **{"spark.master": "master", "spark.remote": "remote", "spark.submit.deployMode": "deploy_mode"},
+    **{"spark.jars": "jars", "spark.jars.packages": "packages", "spark.submit.pyFiles": "py_files"},
+}
+"""The same options by their names as settings of ``--conf`` or of a file of settings. Spark would ignore the last three beside the
+lists of the launcher."""
 ALSO_PASSED_ON = ("master", "deploy_mode")
 """The fields of CommandLine that stay among Spark's options; the launcher adds the others itself."""
 WITH_SPARK = ("run", "land", "assign", "audit", "report", "sql", "maintain", "verify")
@@ -43,7 +47,7 @@ class CommandLine(NamedTuple):
     command: tuple[str, ...] = ()
     master: str = ""
     remote: str = ""
-    deploy_mode: str = "client"
+    deploy_mode: str = ""
     jars: str = ""
     packages: str = ""
     py_files: str = ""

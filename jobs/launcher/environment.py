@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from .command_line import FLAGS, CommandLine
+from .command_line import FLAGS, SETTINGS, CommandLine
+from .profile import own_settings
 
 PATH_OPTIONS = {
     **dict.fromkeys(("--jars", "--py-files", "--files", "--archives"), ","),
@@ -48,6 +50,28 @@ def resolve_paths(line: CommandLine, folder: str) -> CommandLine:
         options.append(_resolved(value, PATH_OPTIONS.get(name), folder))
     jars, py_files = (_resolved(paths, ",", folder) for paths in (line.jars, line.py_files))
     return line._replace(spark_options=tuple(options), jars=jars, py_files=py_files, folder=folder)
+
+
+def with_own_file(line: CommandLine) -> CommandLine:
+    """Return a call with what its ``--properties-file`` says of the options that the launcher needs to know; options beat that file.
+
+    Spark reads the file itself, but in another folder: relative paths in the file become settings with absolute ones.
+
+    Args:
+        line: the call, with absolute paths.
+    """
+    in_file = own_settings(line.spark_options, {}).in_file
+    open_fields = ((setting, field) for setting, field in SETTINGS.items() if setting in in_file and not getattr(line, field))
+    fields: dict[str, Any] = {field: in_file[setting] for setting, field in open_fields}
+    for field in ("jars", "py_files"):
+        if field in fields:
+            fields[field] = _resolved(fields[field], ",", line.folder)
+    moved: list[str] = []
+    for setting, separator in PATH_OPTIONS.items():
+        text = in_file.get(setting)
+        if setting not in SETTINGS and text is not None and _resolved(text, separator, line.folder) != text:
+            moved += ["--conf", f"{setting}={_resolved(text, separator, line.folder)}"]
+    return line._replace(spark_options=(*moved, *line.spark_options), **fields)
 
 
 def _resolved(value: str, separator: str | None, folder: str) -> str:

@@ -40,10 +40,11 @@ class Machine(NamedTuple):
 
 
 class OwnSettings(NamedTuple):
-    """The caller's settings of Spark, and whether Spark reads a file of theirs instead of conf/spark-local.conf."""
+    """The caller's settings of Spark, and whether Spark reads a file of theirs instead of the launcher's; ``in_file`` is what it says."""
 
     settings: Mapping[str, str]
     replaces_file: bool
+    in_file: Mapping[str, str] = {}
 
 
 class Profile(NamedTuple):
@@ -146,7 +147,16 @@ def own_settings(options: Sequence[str], environ: Mapping[str, str]) -> OwnSetti
             given["spark.driver.memory"] = value
         elif name in ("--conf", "-c"):
             key, _, given[key] = value.partition("=")
-    return OwnSettings({**settings, **read_settings(content(path)), **given}, bool(path))
+    in_file = read_settings(content(path)) if path else {}
+    return OwnSettings({**settings, **in_file, **given}, bool(path), in_file)
+
+
+def missing_defaults(conf_folder: str, own: OwnSettings) -> dict[str, str]:
+    """Return the settings of conf/spark-defaults.conf that neither the caller's file of settings nor an option has: on a cluster Spark
+    reads that file instead. None without such a file."""
+    if not own.replaces_file:
+        return {}
+    return {key: value for key, value in read_settings(content(f"{conf_folder}/{DEFAULTS_FILE}")).items() if key not in own.settings}
 
 
 def choose_profile(workload: Workload, conf_folder: str, forced: str, machine: Machine, own: OwnSettings) -> Profile:

@@ -12,7 +12,7 @@ from .checkout import Jar, Spark
 from .class_archive import ClassArchive, start_variables, using_archive
 from .command_line import CommandLine, encode, encode_arguments, log_format
 from .messages import EXIT_CODE, INTERRUPTED, TABLES_AS_BEFORE
-from .profile import PROFILES, Profile
+from .profile import DEFAULTS_FILE, PROFILES, Profile, missing_defaults, own_settings
 
 FOLDER_VARIABLE = "EVENKEEL_FOLDER"
 """The variable with the caller's current folder for the driver, encoded, since Spark runs in another folder."""
@@ -149,7 +149,9 @@ def cluster_start(
             delta = [jar.coordinate for jar in jars if jar.file_name.startswith("delta-spark_")]
             packages = _joined(",", *delta, packages)
     py_files = _joined(",", zip_path(root), line.py_files)
-    argv = _spark_submit(spark, root, "spark-defaults.conf", py_files, given, packages, line.spark_options, line.command)
+    missing = missing_defaults(f"{root}/conf", own_settings(line.spark_options, {}))
+    options = (*(word for key, value in missing.items() for word in ("--conf", f"{key}={value}")), *line.spark_options)
+    argv = _spark_submit(spark, root, DEFAULTS_FILE, py_files, given, packages, options, line.command)
     return Start(argv, {**environ, **own}, folder=root)
 
 

@@ -34,6 +34,7 @@ from jobs.launcher.checkout import (
     select_packages,
 )
 from jobs.launcher.checks import (
+    check_deploy_mode,
     check_for_java,
     check_master,
     check_open_files,
@@ -46,7 +47,7 @@ from jobs.launcher.checks import (
 )
 from jobs.launcher.class_archive import ClassArchive, archive_name, training_command
 from jobs.launcher.command_line import ENCODED, CommandLine, choose_way, decode_arguments, encode_arguments, parse
-from jobs.launcher.environment import choose_locale, clean_environment, codeset, resolve_paths
+from jobs.launcher.environment import choose_locale, clean_environment, codeset, resolve_paths, with_own_file
 from jobs.launcher.making import DEFAULT_EXTRAS, Setup, check_jar
 from jobs.launcher.messages import Refusal
 from jobs.launcher.profile import Machine, OwnSettings, Profile, choose_profile, find_machine, own_settings, read_settings
@@ -85,6 +86,7 @@ MAIN = "/root/jobs/__main__.py"
         ("--master a --master b run", CommandLine(("--master", "a", "--master", "b"), ("run",), master="b")),
         ("--deploy-mode cluster run", CommandLine(("--deploy-mode", "cluster"), ("run",), deploy_mode="cluster")),
         ("--conf spark.submit.deployMode=cluster", CommandLine(("--conf", "spark.submit.deployMode=cluster"), deploy_mode="cluster")),
+        ("--conf spark.jars=a -c spark.jars.packages=b run", CommandLine(command=("run",), jars="a", packages="b")),
         ("--remote sc://h run", CommandLine(command=("run",), remote="sc://h")),
         ("--conf=spark.remote=sc://h run", CommandLine(command=("run",), remote="sc://h")),
         ("--jars a --packages b --py-files c run", CommandLine(command=("run",), jars="a", packages="b", py_files="c")),
@@ -141,6 +143,45 @@ def test_values_that_spark_takes_are_not_refused():
 @pytest.mark.parametrize("master", ["", "local", "local[2]", "local[*, 4]", "local-cluster[2,1,1024]"])
 def test_local_master_needs_no_other_machine(master: str):
     check_master(master, {})
+
+
+@pytest.mark.parametrize(
+    ("mode", "master", "message"),
+    [
+        ("cluster", "", "--deploy-mode cluster: without --master Spark runs a Python driver on this machine only; leave it out, or give "),
+        ("cluster", "local[2]", "--deploy-mode cluster: of --master local[2] Spark runs a Python driver on this machine only; "),
+        (
+            "cluster",
+            "spark://h:7077",
+            "--deploy-mode cluster: of --master spark://h:7077 Spark runs a Python driver on this ",
+        ),
+        ("clutser", "yarn", "--deploy-mode clutser: expected client or cluster"),
+    ],
+)
+def test_deploy_mode_that_spark_would_refuse_is_one_line(mode: str, master: str, message: str):
+    with pytest.raises(Refusal, match=f"^{re.escape(message)}"):
+        check_deploy_mode(mode, master)
+
+
+@pytest.mark.parametrize(("mode", "master"), [("", ""), ("client", "spark://h"), ("cluster", "yarn"), ("cluster", "k8s://h")])
+def test_deploy_mode_that_spark_knows_is_taken(mode: str, master: str):
+    check_deploy_mode(mode, master)
+
+
+def test_own_file_of_settings_says_what_options_leave_open(tmp_path: Path):
+    """Without it Spark read the file, and the launcher's own master and lists beat it without a word."""
+    own = tmp_path / "own.conf"
+    own.write_text(
+        "spark.master yarn\nspark.submit.deployMode=cluster\nspark.jars a.jar,/b.jar\nspark.jars.packages g:a:1\n"
+        "spark.files /f,g\nspark.app.name n\n"
+    )
+    options = ("--properties-file", str(own))
+    line = with_own_file(resolve_paths(parse([*options, "run"]), "/here"))
+    assert (line.master, line.deploy_mode, line.jars, line.packages) == ("yarn", "cluster", "/here/a.jar,/b.jar", "g:a:1")
+    assert line.spark_options == ("--conf", "spark.files=/f,/here/g", *options)
+    beaten = with_own_file(resolve_paths(parse(["--master", "local", "--jars", "c.jar", *options, "run"]), "/here"))
+    assert (beaten.master, beaten.jars) == ("local", "/here/c.jar")
+    assert with_own_file(parse(["run"])) == parse(["run"])
 
 
 @pytest.mark.parametrize("master", ["yarm", "local[x]", "local[2", "spark:/h", "spark://", "mesos://h:5050", "http://h:80"])
@@ -772,6 +813,17 @@ def test_cluster_call_becomes_this_argv(words: str, spark: Spark, jar_files: Seq
     start = cluster(words, spark, jar_files=jar_files)
     assert start.argv == (*CLUSTER, *own, "--master", "yarn", MAIN, "run")
     assert not start.filters_stderr
+
+
+def test_own_file_of_settings_is_completed_on_a_cluster(tmp_path: Path):
+    """Spark reads it instead of conf/spark-defaults.conf, and without those settings it knows no Delta."""
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.a 1\nspark.b 2\nspark.c 3\n")
+    (tmp_path / "own.conf").write_text("spark.b mine\n")
+    line = parse(["--master", "yarn", "--properties-file", str(tmp_path / "own.conf"), "--conf", "spark.c=mine", "run"])
+    argv = cluster_start(line, str(tmp_path), SPARK, "", (), DELTA, {}).argv
+    given = [argv[number + 1] for number, word in enumerate(argv) if word in ("--conf", "--properties-file")]
+    assert given == [str(tmp_path / "conf/spark-defaults.conf"), "spark.a=1", str(tmp_path / "own.conf"), "spark.c=mine"]
 
 
 def test_cluster_call_gets_this_environment():
