@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from assignors.generation.generation import Generation
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
 from jobs.reading.deletions import read_deletions
-from jobs.reading.names import is_pattern, listed, matching, no_group, no_match, shown
+from jobs.reading.names import is_pattern, listed, matching, no_group, no_match, shown, spellings
 from jobs.reading.stored import Client, GroupKey, StoredGeneration
 from jobs.runtime.errors import UsageError, WarehouseDamagedError
 from schemas.keys import GROUP_KEY
@@ -64,7 +64,7 @@ def read_named_groups(
     refusals = [
         UsageError(f"group {shown(key.group_id)} of cluster {shown(key.cluster_id)}: {_without_members(rows)}")
         for key, rows in audits.items()
-        if key.group_id in names and key not in newest
+        if any(key.group_id in spellings(name) for name in names) and key not in newest
     ]
     if not newest:
         nothing = UsageError(f"groups {listed(names) or 'of the warehouse'}: none has a settled generation with members")
@@ -94,7 +94,8 @@ def find_groups(
         WarehouseDamagedError: a table cannot be read.
     """
     is_by_name = not every_group and not any(map(is_pattern, names))
-    counts = _generation_counts(tables, names if is_by_name else None, cluster_id)
+    spelled = [spelling for name in names for spelling in spellings(name)]
+    counts = _generation_counts(tables, spelled if is_by_name else None, cluster_id)
     if every_group:
         chosen = set(counts)
         if not chosen:

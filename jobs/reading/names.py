@@ -1,8 +1,9 @@
-"""Groups chosen by exact names or patterns, and what is said where there are none."""
+"""Groups chosen by exact names, also as pages show them, or patterns, and what is said where there are none."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 
@@ -12,6 +13,9 @@ from jobs.runtime.locations import on_one_line
 
 PATTERN_SIGNS = "*?["
 """What makes a name a pattern, where no group has exactly this name."""
+_ESCAPE = re.compile(r"\\([tnr\\]|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})")
+"""An escape of ``visible()`` of jobs/pages/figures.py."""
+_LETTERS = {"t": "\t", "n": "\n", "r": "\r", "\\": "\\"}
 NEAREST = 3
 """Names that a message offers for one that is not there."""
 
@@ -21,10 +25,24 @@ def is_pattern(name: str) -> bool:
     return any(sign in name for sign in PATTERN_SIGNS)
 
 
+def spellings(name: str) -> tuple[str, ...]:
+    r"""Return the names that a written one may mean: itself, and that whose characters it shows as escapes, as pages and terminals do.
+
+    >>> print(*spellings(r"a\\b\x20c"), *spellings("pay"), sep=", ")
+    a\\b\x20c, a\b c, pay
+    """
+    meant = _ESCAPE.sub(lambda found: _LETTERS.get(found[1][0]) or chr(int(found[1][1:], 16)), name)
+    has_half = any("\ud800" <= char <= "\udfff" for char in meant)  # of a surrogate pair, which no stored name has
+    return (name,) if meant == name or has_half else (name, meant)
+
+
 def matching(name: str, keys: Collection[GroupKey]) -> set[GroupKey]:
-    """Return the groups that have a name, else those that match it as a shell pattern."""
-    exact = {key for key in keys if key.group_id == name}
-    return exact or {key for key in keys if fnmatchcase(key.group_id, name)}
+    """Return the groups that have a name, else those that it shows with escapes, else those that match it as a shell pattern."""
+    for spelling in spellings(name):
+        exact = {key for key in keys if key.group_id == spelling}
+        if exact:
+            return exact
+    return {key for key in keys if fnmatchcase(key.group_id, name)}
 
 
 def no_match(name: str, known: Collection[GroupKey], cluster_id: str | None, clusters: Collection[str]) -> UsageError:

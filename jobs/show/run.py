@@ -6,7 +6,7 @@ import json
 
 from jobs.reading.fleet import read_fleet
 from jobs.reading.groups import find_groups
-from jobs.reading.names import listed, shown
+from jobs.reading.names import listed, shown, spellings
 from jobs.reading.one_group import GroupGeneration, read_group_generation
 from jobs.reading.published import PublishedTables, open_published
 from jobs.reading.stored import GroupKey
@@ -77,7 +77,7 @@ def _one_group(tables: PublishedTables, name: str, options: GenerationOptions) -
     Raises:
         UsageError: there is no such group, or several clusters have it.
     """
-    keys = [key for key in find_groups(tables, [name], cluster_id=options.cluster_id) if key.group_id == name]
+    keys = [key for key in find_groups(tables, [name], cluster_id=options.cluster_id) if key.group_id in spellings(name)]
     if len(keys) > 1:
         raise UsageError(f"group {shown(name)}: is in the clusters {listed(key.cluster_id for key in keys)}; choose one with --cluster-id")
     return keys[0] if keys else None

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.context import RunContext, StageResult
-from jobs.reading.names import listed, matching, no_group, no_match, shown
+from jobs.reading.names import listed, matching, no_group, no_match, shown, spellings
 from jobs.reading.stored import GroupKey
 from jobs.runtime.errors import UsageError
 from jobs.storage.solution_rows import explode_members
@@ -111,7 +111,7 @@ def choose_groups(warehouse: Warehouse, options: WhatIfOptions) -> ChosenGroups:
         keys = matching(name, known)
         if not keys:
             raise no_match(name, known, options.cluster_id, {key.cluster_id for key in of_all})
-        refused |= {key for key in keys if key.group_id == name and not known[key]}
+        refused |= {key for key in keys if key.group_id in spellings(name) and not known[key]}
         chosen |= {key for key in keys if known[key]}
     refusals = [
         UsageError(f"group {shown(key.group_id)} of cluster {shown(key.cluster_id)}: found no settled generation with members")

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors.model import Member, Topic
+from jobs.pages.figures import visible
 from jobs.reading.groups import find_groups, in_batches, read_groups, read_named_groups
 from jobs.reading.published import open_published
 from jobs.reading.stored import Client, GroupKey, StoredGeneration
@@ -147,3 +148,18 @@ def test_batches_are_as_large_as_they_may_be(counts: list[int], most: int):
     sizes = [sum(groups[key] for key in batch) for batch in batches]
     assert all(len(batch) == 1 or size <= most for batch, size in zip(batches, sizes, strict=True))
     assert all(size + groups[after[0]] > most for size, after in zip(sizes, batches[1:], strict=False))
+
+
+@pytest.mark.parametrize("name", ["DOMAIN\\svc", "two\nlines", "\x1b[31mred", " a  b ", "\U0001f469\u200d", "plain", "[x]*"])
+def test_group_is_found_by_the_name_that_pages_show(name: str, tmp_path: Path):
+    """A summary's next command has it, and a terminal must not obey the real one."""
+    tables = open_published(str(write_warehouse(tmp_path, generation(name, 5, ONE, {"t": 2}), generation("other", 5, ONE, {"t": 2}))))
+    assert list(find_groups(tables, [visible(name)])) == list(find_groups(tables, [name])) == [GroupKey("c", name)]
+
+
+def test_name_with_an_escape_of_its_own_comes_before_the_name_that_it_shows(tmp_path: Path):
+    tables = open_published(str(write_warehouse(tmp_path, *(generation(name, 5, ONE, {"t": 2}) for name in ("a\\\\b", "a\\b")))))
+    assert list(find_groups(tables, ["a\\\\b"])) == [GroupKey("c", "a\\\\b")]
+    assert list(find_groups(tables, ["a\\b"])) == [GroupKey("c", "a\\b")]
+    with pytest.raises(UsageError, match="not among the groups"):
+        find_groups(tables, ["\\ud800"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 from jobs import cli
+from jobs.pages.figures import visible
+from jobs.report.summary import next_command
 from tests.builders.published_warehouse import Row, at, commit, finding, generation, member, metadata, movement, tombstone, write_warehouse
 
 ORDERS = {"orders": 4}
@@ -208,6 +211,13 @@ def test_list_names_clusters_where_there_are_several(show: Any) -> None:
 def test_mistake_is_one_line(warehouse: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str) -> None:
     message = refused(warehouse, capsys, "show", *words)
     assert said in message and message.count("\n") == 1
+
+
+def test_group_is_named_as_the_summary_of_the_report_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_warehouse(tmp_path / "w", generation("DOMAIN\\svc", 10, shared(("a-1", [0])), ORDERS))
+    command = next_command({"needs": [{"group_id": visible("DOMAIN\\svc"), "cluster_id": "c"}], "clusters": 1}, str(folder))
+    assert cli.console_main(shlex.split(command or "")[1:]) == 0
+    assert "Generation 10 of group DOMAIN\\\\svc began" in capsys.readouterr().out
 
 
 def test_group_of_several_clusters_is_chosen_by_its_cluster(document: Any) -> None:
