@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 from assignors.audit.comparison import Comparison
 from assignors.audit.least_movement import Least, least_movements
@@ -125,17 +125,25 @@ class Outcome:
         return sum(step.revocation_count for step in self.steps)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Played:
     """What a scenario leads to.
 
     Attributes:
         outcomes: first the one in which added members are last. If nobody named them, then the one in which they are first.
-        among: some in which they are among the others, see ``changes.places_among``; none where the two differ by their names alone.
+        play_among: what ``among`` returns.
     """
 
     outcomes: tuple[Outcome, ...]
-    among: tuple[Outcome, ...] = ()
+    play_among: Callable[[], Iterable[Outcome]] = field(default=tuple, repr=False, compare=False)
+
+    @cached_property
+    def among(self) -> tuple[Outcome, ...]:
+        """Return some outcomes in which added members are among the others, see ``changes.places_among``. They are played when asked for.
+
+        None where the first two outcomes differ by the names of added members alone.
+        """
+        return tuple(self.play_among())
 
     @property
     def expected(self) -> Outcome:
@@ -144,7 +152,7 @@ class Played:
 
     @property
     def all_outcomes(self) -> tuple[Outcome, ...]:
-        """Return the outcomes of all orders that were played."""
+        """Return the outcomes of all orders that are played."""
         return (*self.outcomes, *self.among)
 
     @property
@@ -208,7 +216,7 @@ class Player:
         self._held = _Held(generation)
         self._changes: tuple[object, ...] | None = None
         self._starts: tuple[_Start, ...] = ()
-        self._starts_among: tuple[_Start, ...] | None = None
+        self._starts_among: Callable[[], tuple[_Start, ...]] = tuple
 
     def play(self, scenario: Scenario, kafka_version: str = NEWEST_KAFKA) -> Played:
         """Return what a scenario leads to, see ``play``."""
@@ -216,21 +224,21 @@ class Player:
         changes = _changes_of(scenario)
         if changes != self._changes:
             self._starts = tuple(self._start(scenario, order) for order in _orders(scenario))
-            self._starts_among, self._changes = None, changes
+            self._starts_among = cache(partial(self._start_among, scenario))
+            self._changes = changes
         outcomes: list[Outcome] = []
         for start in self._starts:
             outcomes.append(self._outcome(start, strategy, kafka_version, outcomes[0] if outcomes else None))
-        return Played(tuple(outcomes), tuple(self._among(scenario, strategy, kafka_version, outcomes)))
-
-    def _among(self, scenario: Scenario, strategy: str, kafka_version: str, outcomes: Sequence[Outcome]) -> Iterator[Outcome]:
-        """Yield the outcomes in which added members are among the others, if the first two show that their order matters."""
         last, *first = outcomes
         if not first or first[0].is_like_another:
-            return
-        if self._starts_among is None:
-            places = places_among(self._generation, scenario)
-            self._starts_among = tuple(self._start(scenario, Order.AMONG, one) for one in places)
-        for start in self._starts_among:
+            return Played(tuple(outcomes))
+        return Played(tuple(outcomes), partial(self._among, self._starts_among, strategy, kafka_version, last))
+
+    def _start_among(self, scenario: Scenario) -> tuple[_Start, ...]:
+        return tuple(self._start(scenario, Order.AMONG, places) for places in places_among(self._generation, scenario))
+
+    def _among(self, starts: Callable[[], tuple[_Start, ...]], strategy: str, kafka_version: str, last: Outcome) -> Iterator[Outcome]:
+        for start in starts():
             try:
                 yield self._outcome(start, strategy, kafka_version, last)
             except AssignorError:  # the orders that have a result still say something
