@@ -16,7 +16,7 @@ from jobs.decoders.describe import find_lost_topic_names, looks_like_describe
 from jobs.decoders.dump_log import NO_PARTITION, is_dump_after_markers, lacks_partition, looks_like_dump, with_headings
 from jobs.decoders.folders import KNOWN_FORMAT, NO_CAPTURE, NOT_ASKED_FOR, PassedOver, files_below, readable_by_spark, refuse_table, root_of
 from jobs.decoders.formatter_json import find_separator
-from jobs.decoders.other_formats import name_format, name_old_table
+from jobs.decoders.other_formats import name_client_log, name_format, name_old_table
 from jobs.decoders.parquet_captures import AGAIN, ENCRYPTED_MAGIC, PLAIN_MAGIC, parquet_facts
 from jobs.decoders.plain_lines import plain_lines
 from jobs.decoders.text_pieces import WHOLE, Piece, RecordTooLongError
@@ -299,6 +299,8 @@ def _lines_capture(path: Path, size: int, content: BufferedIOBase, begin: str, *
     except _OtherKindError:
         content.seek(0)
         if not is_log and not has_coordinator_line(content):
+            if (of_client := name_client_log(begin)) is not None:
+                raise _KnownFormatError(of_client) from None
             raise
         return Capture(str(path), Source.COORDINATOR_LOG, LINES, size)
 

@@ -67,6 +67,7 @@ _FLAG = re.compile(r"true|false|-")
 _COORDINATOR = re.compile(r":-?[0-9]+ +\(-?[0-9]+\)(?= |$)")
 _IN_BRACKETS = re.compile(rf"({_TOPIC.pattern})\(([0-9]+(?:,[0-9]+)*)\)")
 _WITH_COLON = re.compile(rf"({_TOPIC.pattern}):([0-9]+(?:,[0-9]+)*)")
+_OF_SHARE_GROUP = re.compile(rf" [0-9]+ *(?:{_WITH_COLON.pattern};?)*[ \t\r]*$")
 _NAMELESS = re.compile(r"\([0-9,]+\)(?:, ?\([0-9,]+\))*")
 _BETWEEN_TOPICS = re.compile(r"(?<=\)), ?")
 """Some programs that forward the text remove the space."""
@@ -136,7 +137,13 @@ def find_table(lines: Sequence[str], at: int) -> Table | None:
         match = _HEADER.fullmatch(" ".join(words))
         if match is not None:  # The first lines of a folded header may be one by themselves: the longest counts.
             found = _table(match, line, count)
-    return found
+    return None if found is not None and _is_of_share_groups(found, lines[at + 1 : at + 2]) else found
+
+
+def _is_of_share_groups(table: Table, rows: Sequence[str]) -> bool:
+    """Return whether ``kafka-share-groups`` (4.1) printed a table: it has a narrower column than one of members, and other assignments."""
+    is_narrow = table.columns[-1] == "ASSIGNMENT" and table.line_count == 1 and table.starts[-1] - table.starts[-2] == 13
+    return is_narrow and any(map(_OF_SHARE_GROUP.search, rows))
 
 
 def _table(match: re.Match[str], line: str, line_count: int) -> Table:

@@ -25,6 +25,7 @@ _OLD_TABLE = re.compile(
     rf"|GROUP +{_OLD_COLUMNS} +OWNER|{_OLD_COLUMNS}(?P<gap> +)CONSUMER-ID +HOST +CLIENT-ID)[ \t\r]*$",
     re.MULTILINE,
 )
+_NOT_AUDITED = "such groups are not audited; collect reads the other groups of the cluster"
 _OLD_NOTE = re.compile(r"^Note: This will (?:only|not) show information about ", re.MULTILINE)
 _GAP, _OLD_GAP = " " * 13, " " * 8
 """The padding of LAG since Kafka 2.0, and before."""
@@ -71,12 +72,86 @@ _FORMATS = (
         _GROUPS,
     ),
     _Format(
+        "the output of kafka-share-groups",
+        re.compile(
+            r"^[ \t]*(?:GROUP +TOPIC +PARTITION +(?:LEADER-EPOCH +)?START-OFFSET"
+            r"|GROUP +CONSUMER-ID +HOST +CLIENT-ID +(?:#PARTITIONS +)?(?:MEMBER-EPOCH +)?ASSIGNMENT|Share group ')",
+            re.MULTILINE,
+        ),
+        None,
+        _NOT_AUDITED,
+    ),
+    _Format(
+        "the output of kafka-streams-groups",
+        re.compile(
+            r"^[ \t]*(?:GROUP +(?:MEMBER +PROCESS|TARGET-ASSIGNMENT-EPOCH +TOPOLOGY-EPOCH)|Streams group '"
+            r"|GROUP +TOPIC +PARTITION +(?:LEADER-EPOCH +)?(?:CURRENT-OFFSET +LOG-END-OFFSET +)?OFFSET-LAG)",
+            re.MULTILINE,
+        ),
+        None,
+        _NOT_AUDITED,
+    ),
+    _Format(
+        "the output of kafka-share-groups or kafka-streams-groups",
+        re.compile(r"^[ \t]*GROUP +COORDINATOR \(ID\) +STATE ", re.MULTILINE),
+        None,
+        _NOT_AUDITED,
+    ),
+    _Format(
+        "the output of kafka-groups, which has the names of groups alone",
+        re.compile(r"^[ \t]*GROUP +TYPE +PROTOCOL[ \t\r]*$", re.MULTILINE),
+        None,
+        _GROUPS,
+    ),
+    _Format(
+        "a table of kafka-consumer-groups with a part of its columns",
+        re.compile(r"^[ \t]*(?:GROUP +)?TOPIC +PARTITION +CURRENT-OFFSET +LOG-END-OFFSET +LAG[ \t\r]*$", re.MULTILINE),
+        None,
+        f"save all columns; or {_GROUPS}",
+    ),
+    _Format(
+        "rows of kafka-consumer-groups without the header of their table",
+        re.compile(
+            r"^[ \t]*(?:\S{1,249} +)?[\w.-]{1,249} +[0-9]{1,9}(?: +(?:-?[0-9]{1,19}|-)){3}"
+            r" +(?:-(?: +-){2}|\S{1,600} +[\w.-]*/\S{1,99} +\S{1,249})[ \t\r]*$",
+            re.MULTILINE,
+        ),
+        None,
+        f"save the line that begins with GROUP too; or {_GROUPS}",
+    ),
+    _Format(
+        "the output of kafka-topics --describe, which has no offsets of the log",
+        re.compile(r"^[ \t]*Topic: ?\S{1,249}[ \t].{0,200}\bPartitionCount:", re.MULTILINE),
+        None,
+        "collect writes topics, partitions, racks and offsets as a metadata snapshot",
+    ),
+    _Format(
         "a group of Kafbat UI, which leaves out members without partitions",
         re.compile(r"^[ \t]*[\[{]", re.MULTILINE),
         re.compile(r'"groupId"\s*:[^}]{1,2000}"(?:partitionAssignor|consumerLag)"\s*:'),
         _GROUPS,
     ),
 )
+
+_CLIENT_LOG = re.compile(
+    r"^.{0,400}(?:\[Consumer (?:instanceId=[^\],]{1,249}, )?clientId=[^\],]{0,249}, groupId=|\[thrd:[^\]]{1,249}\]: "
+    r"|\bkafka\.coordinator(?:\.consumer)?\b:?.{0,99}\bgroup\b|\"logger\":\"kafkajs\"|\[sarama\]|consumergroup/session/)",
+    re.MULTILINE,
+)
+
+
+def name_client_log(begin: str) -> str | None:
+    """Return a message if a text is the log of a client; else None. It must have no line of a coordinator: a file may have several logs.
+
+    Args:
+        begin: the beginning of a text.
+    """
+    if not _CLIENT_LOG.search(begin):
+        return None
+    return (
+        "found the log of a client, which has what one member saw, and which Evenkeel does not read; land the logs of the brokers, or read"
+        " the cluster with collect"
+    )
 
 
 def name_old_table(begin: str) -> str | None:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 
 from jobs.decoders.captures import find_captures
+from jobs.decoders.describe import looks_like_describe
 from jobs.decoders.other_formats import name_old_table
 from jobs.runtime.errors import InputError
+from schemas.vocabulary import Source
 from tests.builders import records
 from tests.builders.describe_texts import printed, sessions
 
@@ -36,6 +38,7 @@ TOTAL-LAG    0
 TOPIC  PARTITION  CURRENT-OFFSET  LOG-START-OFFSET  LOG-END-OFFSET  LAG  MEMBER-ID  CLIENT-ID  HOST
 t      0          5               0                 5               0    c-1        c          172.18.0.9
 """
+SHARE = "{:15} {:22} {:15} {:15} {:<12} {}"
 DUMPED = (
     "offset: 0 position: 0 CreateTime: 1510000000000 isvalid: true keysize: 29 valuesize: 250 magic: 2 compresscodec: NONE"
     f' headerKeys: [] key: {{"metadata":"g"}} payload: {{"protocolType":"consumer","assignment":"{MEMBERS}"}}\n'
@@ -81,6 +84,50 @@ OTHERS = {
     ),
     "Burrow": (json.dumps(BURROW), "Burrow"),
     "Burrow, spread over lines": (json.dumps(BURROW, indent=2), "Burrow"),
+    "share groups": (
+        f"\n{'GROUP':15} {'TOPIC':15} {'PARTITION':10} {'START-OFFSET':13} LAG\n{'g':15} {'t':15} {'0':10} {'5':13} 3\n",
+        "the output of kafka-share-groups",
+    ),
+    "members of share groups": (
+        f"\n{SHARE.format('GROUP', 'CONSUMER-ID', 'HOST', 'CLIENT-ID', '#PARTITIONS', 'ASSIGNMENT')}\n"
+        f"{SHARE.format('g', 'A' * 22, '/10.0.0.1', 'c', 3, 't:0,1;u:0')}\n{SHARE.format('g', 'B' * 22, '/10.0.0.1', 'c', 0, '')}\n",
+        "the output of kafka-share-groups",
+    ),
+    "a share group without members": ("\nShare group 'g' has no active members.\n", "the output of kafka-share-groups"),
+    "state of share groups": (
+        f"\n{'GROUP':15} {'COORDINATOR (ID)':25} {'STATE':15} #MEMBERS\n{'g':15} {'b:9092  (1)':25} {'Stable':15} 1\n",
+        "kafka-share-groups or kafka-streams-groups",
+    ),
+    "streams groups": (
+        f"\n{'GROUP':15} {'MEMBER':22} {'PROCESS':22} CLIENT-ID\n{'g':15} {'A' * 22} {'B' * 22} c\nACTIVE-TASKS: 0: [0,1] \n",
+        "the output of kafka-streams-groups",
+    ),
+    "kafka-groups": (f"{'GROUP':15} {'TYPE':20} PROTOCOL\n{'g':15} {'Consumer':20} consumer\n", "the output of kafka-groups"),
+    "a part of the columns": ("GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG\ng t 0 5 9 4\n", "with a part of its columns"),
+    "rows that grep found": (
+        f"{'g':15} {'t':15} {0:<10} {5:<15} {9:<15} {4:<15} {'-':15} {'-':15} -\n",
+        "without the header of their table",
+    ),
+    "rows of another group": (
+        f"$ kafka-consumer-groups --describe | grep t\n{'g':15} t 0 5 - - c-5b0c91fe-daf6-4812-9301-d2610acee9ae /10.0.0.1 c\n",
+        "without the header of their table",
+    ),
+    "kafka-topics": (
+        "Topic: t\tTopicId: 0aHLT8OuQXy9Yk8m3RZh2A\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: \n"
+        "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n",
+        "the output of kafka-topics",
+    ),
+    "the log of a Java client": (
+        "2024-12-12 02:04:02.048  INFO 1 --- [C-1] o.a.k.c.c.internals.ConsumerCoordinator  : [Consumer clientId=c-1, groupId=g] Revoke"
+        " previously assigned partitions t-0\n",
+        "the log of a client",
+    ),
+    "the log of librdkafka": (
+        "%4|1602085201.171|SESSTMOUT|rdkafka#consumer-1| [thrd:main]: Consumer group session timed out\n"
+        "%3|1602085201.171|FAIL|rdkafka#consumer-1| [thrd:GroupCoordinator]: GroupCoordinator: b:9092: Connect failed\n",
+        "the log of a client",
+    ),
+    "the log of kafka-python": ("INFO:kafka.coordinator:(Re-)joining group g\n", "the log of a client"),
     "Kafbat UI": (json.dumps(KAFBAT), "Kafbat UI"),
     "a list of Kafbat UI": (json.dumps({"pageCount": 1, "consumerGroups": [KAFBAT]}, indent=2), "Kafbat UI"),
 }
@@ -104,6 +151,22 @@ def test_table_of_tools_before_2_0_is_refused_with_the_version_that_is_needed(te
         find_captures((str(tmp_path / "f"),))
     expected = "found a table of kafka-consumer-groups from before Kafka 2.0, expected one of 2.0 to 4.3; describe the group again"
     assert str(refused.value).startswith(f"input {tmp_path}/f: line {line}: {expected}")
+
+
+def test_log_of_a_client_and_a_broker_is_read(tmp_path: Path) -> None:
+    broker = "[2026-11-21 02:21:47,123] INFO [GroupCoordinator 1]: Stabilized group g generation 4 (__consumer_offsets-1) with 3 members"
+    text = f"{OTHERS['the log of a Java client'][0] * 700}{broker} (kafka.coordinator.group.GroupCoordinator)\n"
+    (tmp_path / "f").write_text(text)
+    assert [one.source for one in find_captures((str(tmp_path / "f"),))] == [Source.COORDINATOR_LOG]
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_table_of_members_with_two_spaces_between_columns_is_not_that_of_share_groups(rows: int) -> None:
+    """As ``column -t`` prints it: with long ids the widths are those of a table of share groups."""
+    wide = SHARE.replace("{:15}", "{:30}")
+    lines = [wide.format("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")]
+    lines += [wide.format("g" * 30, "A" * 22, "/10.0.0.1", "c", 1, f"t({number})") for number in range(rows)]
+    assert looks_like_describe("\n".join(lines))
 
 
 def test_known_format_in_a_folder_is_passed_over_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
