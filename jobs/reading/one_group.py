@@ -61,7 +61,7 @@ class GroupGeneration:
         findings: of this generation.
         other_findings: of the rules that have found something in other generations only, one row of each, the newest: ``row_count`` is in
             how many generations.
-        offsets: of the partitions that members have or had before.
+        offsets: of the partitions that members have or had before, and of the others of their topics that the group has committed.
         generation_count: generations of the group that are stored.
         until: time of the next generation; None for the newest one.
         empty_since: time from which on the group has no members; None for one that has some.
@@ -146,6 +146,8 @@ def read_offsets(
 ) -> dict[TopicPartition, PartitionOffsets]:
     """Return the offsets of partitions at a moment, of each one that has a commit or a metadata snapshot.
 
+    Other partitions of the same topics are included if the group has committed them, and if they exist in the metadata snapshot, if any.
+
     Args:
         until: the moment; None for the newest of what is stored.
 
@@ -162,8 +164,10 @@ def read_offsets(
     }
     seen = seen_partitions(tables, {(key.cluster_id, topic) for topic in times}, set(times.values())) if times else {}
     commits = _commits(tables, key, {topic: times.get(topic, until) for topic in topics})
+    committed = [(topic, number) for (topic, number), row in commits.items() if row["committed_offset"] is not None]
+    others = [one for one in committed if one[0] not in times or one[1] in seen.get((key.cluster_id, one[0], times[one[0]]), {})]
     found: dict[TopicPartition, PartitionOffsets] = {}
-    for topic, partition in partitions:
+    for topic, partition in {*partitions, *others}:
         in_topic = seen.get((key.cluster_id, topic, times[topic]), {}) if topic in times else {}
         offsets = _offsets(commits.get((topic, partition)), in_topic.get(partition))
         if offsets is not None:

@@ -117,7 +117,9 @@ def describe_generation(group: GroupGeneration) -> DescribedGeneration:
     audit, members = group.audit, [] if group.snapshot is None else group.snapshot["members"]
     owners = {one: names[row["member_id"]] for row in members for one in partitions_of(row["assigned"])}
     lost = {(row["topic"], row["partition"]) for row in group.movements if row["member_id"] is None}
-    partitions = sorted({*owners, *lost})
+    topics = {topic for topic, _ in owners}
+    without_owner = {one for one, offsets in group.offsets.items() if one[0] in topics and offsets.committed_offset is not None}
+    partitions = sorted({*owners, *lost, *without_owner})
     causes = tuple(_cause(row, names) for row in audit["causes"] or ())
     worded = {
         **audit,

@@ -139,6 +139,28 @@ def test_offsets_are_those_of_the_newest_metadata_snapshot_in_the_generation(doc
     assert offsets == {0: (150, 200, 50), 1: (80, 200, 120), 2: (None, 200, None), 3: (None, 200, None)}
 
 
+def test_committed_partition_without_owner_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of topics that members have. Of a topic with a metadata snapshot it must be in there; a deleted commit does not count."""
+    parts = [
+        generation("seen", 10, shared(("a-1", [0])), ORDERS),
+        metadata("orders", 15, [100, 100, 100, None]),
+        *(commit("seen", "orders", number, 12, offset) for number, offset in ((1, 90), (2, None), (9, 90))),
+        generation("unseen", 10, [member("a-1", ["mails"], {"mails": [0]})], {"mails": 1}),
+        commit("unseen", "mails", 5, 12, 90),
+        commit("unseen", "other", 0, 12, 90),
+    ]
+    warehouse = write_warehouse(tmp_path / "w", *parts)
+    shown = {}
+    for group in ("seen", "unseen"):
+        assert cli.console_main(["show", group, "--json", "--warehouse", str(warehouse)]) == 0
+        found = json.loads(capsys.readouterr().out)["partitions"]
+        shown[group] = [(one["topic"], one["partition"], one["member_id"], one["committed_offset"], one["lag"]) for one in found]
+    assert shown == {
+        "seen": [("orders", 0, "a-1", None, None), ("orders", 1, None, 90, 10)],
+        "unseen": [("mails", 0, "a-1", None, None), ("mails", 5, None, 90, None)],
+    }
+
+
 def test_offsets_at_a_time_leave_out_what_came_later(document: Any) -> None:
     found = document("pay", "--at", "2:00:22")
     offsets = {one["partition"]: (one["committed_offset"], one["end_offset"], one["lag"]) for one in found["partitions"]}
