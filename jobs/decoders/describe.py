@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from jobs.decoders.decoded import Row
 from jobs.decoders.describe_commands import COMMAND, GOES_ON, TOOL, named_group
 from jobs.decoders.describe_model import (
+    ABSENT_GROUP,
     FAILED_COMMAND,
     MALFORMED_LINE,
     NOT_A_TABLE_LINE,
@@ -204,7 +205,7 @@ class _Reader:
         self._give_up_pieces()
         kind = str(match.lastgroup)
         if kind == "absent":
-            self._skipped.append(Line(place, line, "absent_group", "the group does not exist"))
+            self._skipped.append(Line(place, line, ABSENT_GROUP, "the group does not exist"))
         elif kind == "failed":
             self._rejects.append(Line(place, line, FAILED_COMMAND, "the tool failed: its output is not complete"))
         else:

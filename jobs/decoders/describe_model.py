@@ -13,6 +13,8 @@ MALFORMED_LINE, TWO_LOOKS, FAILED_COMMAND = "malformed_line", "two_looks", "fail
 """Kinds of rejects."""
 NOT_A_TABLE_LINE = "not_a_table_line"
 """Kind of skipped lines that do not look like a row: headings, prompts, output of other programs."""
+ABSENT_GROUP = "absent_group"
+"""Kind of skipped lines in which the tool says that a group does not exist."""
 
 
 class Place(NamedTuple):

@@ -13,13 +13,17 @@ from typing import Any
 
 from jobs.decoders.decoded import landed, micros, quarantined, seen_rebalancing, skipped
 from jobs.decoders.describe import parse
-from jobs.decoders.describe_model import Assignment, Group, Line, Member, Offset
+from jobs.decoders.describe_model import ABSENT_GROUP, Assignment, Group, Line, Member, Offset
 from schemas.row_types import DecodedRow, MemberRow, OffsetCommitRow, SnapshotRow, TopicPartitions
 from schemas.vocabulary import GroupState, GroupType, Outcome
 
 GROUP_KIND, LINE_KIND = "described_group", "described_line"
 _MEMBERS_UNKNOWN, _ASSIGNMENTS_UNKNOWN, _IDLE_MEMBERS_UNKNOWN = "members_not_told", "assignments_not_told", "idle_members_not_told"
+_REBALANCING = "rebalancing_group"
 WAYS_OUT = {
+    ABSENT_GROUP: "the tool found no such group, or its name is another one",
+    _REBALANCING: "they rebalance, or may do so, and then the tool prints no partitions: describe them again, with --state; if a"
+    " rebalance does not end, land later outputs too, or the logs of the brokers",
     _MEMBERS_UNKNOWN: "no partition has an owner, and no table names members: add the output of --describe --members --verbose",
     _ASSIGNMENTS_UNKNOWN: "no table shows what members hold: add the output of --describe, or --members --verbose in place of --members",
     _IDLE_MEMBERS_UNKNOWN: "--state counts more members than own partitions: add the output of --describe --members",
@@ -74,12 +78,15 @@ def _reject(line: Line) -> DecodedRow:
 
 
 def _group_row(group: Group, as_of_ms: int) -> DecodedRow:
+    is_unknown = group.members is None or any(member.assigned is None for member in group.members)
+    if is_unknown and group.is_rebalancing and group.group_type != GroupType.CONSUMER:
+        return skipped(_REBALANCING)
     if group.members is None:
         return skipped(_MEMBERS_UNKNOWN)
-    if any(member.assigned is None for member in group.members):
+    if is_unknown:
         return skipped(_ASSIGNMENTS_UNKNOWN)
     if _may_be_rebalancing(group):
-        return skipped("rebalancing_group")
+        return skipped(_REBALANCING)
     if group.is_by_owner and not group.is_doubtful and len(group.members) < (group.member_count or 0):
         return skipped(_IDLE_MEMBERS_UNKNOWN)
     # A consumer-protocol group that does not move has reached its target, which the table of owners does not show.

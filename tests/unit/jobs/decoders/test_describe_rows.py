@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.decoders.describe_rows import decode_texts
+from jobs.decoders.describe_rows import WAYS_OUT, decode_texts
 from tests.builders.describe_texts import Consumer, Kafka, rendered, sessions
 
 GOLDEN = Path(__file__).parents[3] / "golden"
@@ -221,12 +221,18 @@ MOVING = kafka(consumer("a", {"t": [0, 1]}, {"t": [0]}, 8), kind="consumer", sta
         pytest.param([rendered("4.0", [MOVING], "offsets")], "rebalancing_group", id="owners of a group that moves"),
         pytest.param([OWNED, rendered("4.0", [WITH_IDLE], "state")], "idle_members_not_told", id="more members than owners"),
         pytest.param([rendered("4.0", [GROUP], "list --state")], "members_not_told", id="only listed"),
+        pytest.param([rendered("4.0", [REBALANCING], "list --state")], "rebalancing_group", id="only listed, with its state"),
+        pytest.param([COMMITTED.replace("\n", "\nWarning: Consumer group 'g' is rebalancing.\n", 1)], "rebalancing_group", id="no owners"),
+        pytest.param([rendered("4.0", [REBALANCING], "members")], "rebalancing_group", id="members without --verbose"),
+        pytest.param([rendered("4.0", [MOVING], "list --state")], "members_not_told", id="a group that moves, only listed"),
+        pytest.param(["\nError: Consumer group 'gone' does not exist.\n"], "absent_group", id="no group"),
     ],
 )
 def test_rebalancing_group_without_assignment_makes_no_snapshot(texts, kind):
     rows = decode(*texts)
     assert snapshots(rows) == {}
     assert Counter(row["kind"] for row in rows if row["outcome"] == "skipped") == {kind: 1}
+    assert kind in WAYS_OUT
 
 
 def test_rebalancing_classic_group_is_skipped_with_what_the_text_shows_of_it():
