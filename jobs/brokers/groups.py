@@ -249,10 +249,22 @@ def _offsets(committed: Sequence[TopicPartition]) -> Entries:
             "partition": partition.partition,
             "committed_offset": partition.offset,
             "leader_epoch": partition.leader_epoch,
-            "metadata": partition.metadata,
+            "metadata": _readable_metadata(partition),
             "committed_at_ms": None,
             "topic_id": None,
         }
         for partition in sorted(committed, key=lambda partition: (partition.topic, partition.partition))
         if partition.error is None and partition.offset >= 0
     ]
+
+
+def _readable_metadata(partition: TopicPartition) -> str | None:
+    """Return the text that the client put beside an offset; None if it is not readable.
+
+    ``confluent-kafka`` reads such a text up to the next zero byte. Only its own clients commit one at the end (2.16.1). So what follows the
+    text of another client, such as franz-go, is whatever is in memory there, and need not be UTF-8.
+    """
+    try:
+        return partition.metadata
+    except UnicodeDecodeError:
+        return None

@@ -188,3 +188,18 @@ def test_offsets_are_in_order_without_partitions_that_have_none() -> None:
     offsets = [(entry["topic"], entry["partition"], entry["committed_offset"], entry["leader_epoch"]) for entry in group["offsets"]]
     assert (group["members"], offsets) == (None, [("t", 1, 5, 4), ("u", 0, 3, None)])
     assert [entry["metadata"] for entry in group["offsets"]] == ["m", None]
+
+
+class WithoutEnd(TopicPartition):
+    """A committed offset beside which the library reads more than the client's text."""
+
+    @property
+    def metadata(self) -> str:
+        return b"text\xa0".decode()
+
+
+def test_text_beside_an_offset_that_cannot_be_read_does_not_end_the_poll() -> None:
+    play = Play(description(is_simple=True))
+    play.committed = [WithoutEnd("t", 0, 7)]
+    (entry,) = poll(play).groups["g"]["offsets"]
+    assert (entry["committed_offset"], entry["metadata"]) == (7, None)
