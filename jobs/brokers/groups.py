@@ -243,28 +243,21 @@ def _entries(partitions: Iterable[tuple[str, int]]) -> Entries:
 
 
 def _offsets(committed: Sequence[TopicPartition]) -> Entries:
+    """Return the committed offsets in order, without the texts that clients put beside them.
+
+    ``confluent-kafka`` 2.16.1 reads such a text up to the next zero byte, and only its own clients commit one at the end. What follows the
+    text of another client, such as franz-go, is whatever is in memory there: it need not be UTF-8, and may be a secret.
+    """
     return [
         {
             "topic": partition.topic,
             "partition": partition.partition,
             "committed_offset": partition.offset,
             "leader_epoch": partition.leader_epoch,
-            "metadata": _readable_metadata(partition),
+            "metadata": None,
             "committed_at_ms": None,
             "topic_id": None,
         }
         for partition in sorted(committed, key=lambda partition: (partition.topic, partition.partition))
         if partition.error is None and partition.offset >= 0
     ]
-
-
-def _readable_metadata(partition: TopicPartition) -> str | None:
-    """Return the text that the client put beside an offset; None if it is not readable.
-
-    ``confluent-kafka`` reads such a text up to the next zero byte. Only its own clients commit one at the end (2.16.1). So what follows the
-    text of another client, such as franz-go, is whatever is in memory there, and need not be UTF-8.
-    """
-    try:
-        return partition.metadata
-    except UnicodeDecodeError:
-        return None

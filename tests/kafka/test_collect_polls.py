@@ -130,7 +130,7 @@ def test_a_group_that_only_commits_shows_its_offsets(collect: Collect, groups: G
     line = last(captures.polls(tmp_path), SIMPLE)
     nothing = {"leader_epoch": None, "committed_at_ms": None, "topic_id": None}
     assert line["members"] is None
-    assert line["offsets"] == [{"topic": TOPIC, "partition": 2, "committed_offset": 40, "metadata": "a note", **nothing}]
+    assert line["offsets"] == [{"topic": TOPIC, "partition": 2, "committed_offset": 40, "metadata": None, **nothing}]
 
 
 def test_next_poll_writes_only_changes(
