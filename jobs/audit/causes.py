@@ -274,14 +274,30 @@ def _starts(event: LoggedEvent, around: Around) -> bool:
 
 def _causes(around: Around, events: Sequence[LoggedEvent]) -> Iterator[FoundCause]:
     unnamed = [event.logged_at_ms for event in events if _starts(event, around) and _names_no_member(event)]
+    bumps = [event for event in events if event.event == CoordinatorEvent.EPOCH_BUMPED and event.generation is not None]
     for event in events:
         if not around.previous_ms - CLOCKS_MS <= event.logged_at_ms <= around.observed_ms + CLOCKS_MS:
             continue
         if _starts(event, around):
             yield from _causes_of_start(event, around)
+        elif event.event == CoordinatorEvent.SUBSCRIPTION_UPDATED:
+            if event.member_id in around.previous_ids and _is_of_epoch(event, around, bumps):
+                yield _logged(Cause.SUBSCRIPTION_CHANGED, event.member_id)
         else:
             is_unnamed = any(0 <= started_ms - event.logged_at_ms <= REQUEST_MS for started_ms in unnamed)
             yield from _causes_of_members(event, around, is_unnamed=is_unnamed)
+
+
+def _is_of_epoch(event: LoggedEvent, around: Around, bumps: Sequence[LoggedEvent]) -> bool:
+    """Return whether the group epoch that a line about a member began leads to the generation.
+
+    The line has no number. That of the next epoch is in the next line about one, from the same request. Without such lines, times decide.
+
+    Args:
+        bumps: lines about new epochs, by time.
+    """
+    begun = next((bump.generation for bump in bumps if bump.logged_at_ms >= event.logged_at_ms), None)
+    return around.previous_generation < begun <= around.generation if begun is not None else not bumps
 
 
 def _names_no_member(event: LoggedEvent) -> bool:
@@ -341,8 +357,6 @@ def _causes_of_members(event: LoggedEvent, around: Around, *, is_unnamed: bool) 
     elif kind in (CoordinatorEvent.STATIC_REPLACED, CoordinatorEvent.STATIC_RETURNED):
         if event.previous_member_id in around.previous_ids and event.previous_member_id not in around.member_ids:
             yield _logged(Cause.STATIC_RETURNED, member_id or around.static_ids.get(event.group_instance_id or ""))
-    elif kind == CoordinatorEvent.SUBSCRIPTION_UPDATED and member_id in around.known_ids:
-        yield _logged(Cause.SUBSCRIPTION_CHANGED, member_id)
     elif kind in (CoordinatorEvent.CONVERTED_TO_CONSUMER, CoordinatorEvent.CONVERTED_TO_CLASSIC) and around.is_converted:
         yield _logged(Cause.CONVERTED, None, kind)
 

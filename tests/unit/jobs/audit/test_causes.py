@@ -88,6 +88,30 @@ def test_member_that_was_removed_has_the_word_of_the_coordinator(event: LoggedEv
     assert causes(around("ab", "a"), event) == [(word, "b")]
 
 
+def bumped(epoch: int, at_s: float) -> LoggedEvent:
+    return line("epoch_bumped", at_s, generation=epoch)
+
+
+UPDATED = line("subscription_updated", 198, member_id="b")
+"""A line that brokers of 3.7 to 3.9 write, also when a member joins; later ones do at DEBUG."""
+
+
+@pytest.mark.parametrize(
+    ("before", "others", "expected"),
+    [
+        pytest.param("ab", [bumped(5, 198)], [("subscription_changed", "b")], id="it began the epoch"),
+        pytest.param("ab", [bumped(5, 197), bumped(6, 198.01)], [], id="it began the next one, a moment later"),
+        pytest.param("ab", [bumped(4, 198.5), bumped(5, 199)], [], id="it began the one before, a moment earlier"),
+        pytest.param("ab", [bumped(5, 197)], [], id="the line about its epoch is missing"),
+        pytest.param("ab", [], [("subscription_changed", "b")], id="there are no lines about epochs"),
+        pytest.param("a", [bumped(5, 198)], [], id="the member is new"),
+    ],
+)
+def test_subscription_counts_where_it_began_the_epoch(before: str, others: list[LoggedEvent], expected: list[tuple[str, str]]) -> None:
+    events = sorted([UPDATED, *others], key=lambda event: event.logged_at_ms)
+    assert causes(around(before, "ab"), *events) == expected
+
+
 def test_departure_has_one_cause_and_the_line_with_the_reason_wins() -> None:
     start = started("left", reason_member_id="b", member_ids=["b"])
     left = line("member_left", member_id="b", client_reason="consumer poll timeout has expired.")
