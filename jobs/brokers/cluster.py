@@ -19,15 +19,13 @@ from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
 from jobs.brokers.client_properties import ClientProperties
 from jobs.runtime.errors import ClusterError, EvenkeelError, TopicForbiddenError, UsageError
-from schemas.wire.keys import OFFSETS_TOPIC
+from schemas.wire.keys import OFFSETS_TOPIC, topic_id_text
 
 POLL_SECONDS = 0.1
 LEADER_SECONDS = 0.5
 """How long to wait for a leader before the next request: a starting broker becomes the leader of one partition after another."""
 REACH_SECONDS = 3.0
 """How long to wait for a connection before it is left to librdkafka."""
-NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The id that brokers before 2.8 return."""
 
 CLIENT_ID = "evenkeel-collect"
 DEFAULTS = {
@@ -297,9 +295,7 @@ def check_reachable(servers: str) -> None:
 
 
 def _topic_id(topic: TopicDescription) -> str | None:
-    """Return a topic's id as Kafka and the records of consumer groups write it; librdkafka uses the other Base64 alphabet."""
-    text = str(topic.topic_id).replace("+", "-").replace("/", "_")
-    return None if text == NO_TOPIC_ID else text
+    return topic_id_text(str(topic.topic_id))
 
 
 def _configure_logger(properties: ClientProperties) -> logging.Logger:

@@ -9,6 +9,7 @@ from typing import Any
 
 from jobs.decoders.decoded import LAST_MS, integer, landed, micros, quarantined, skipped, text
 from schemas.row_types import DecodedRow, PartitionRow, TopicRow
+from schemas.wire.keys import topic_id_text
 
 KIND, KIND_WITHOUT_TOPICS = "topic_look", "look_without_topics"
 
@@ -51,7 +52,7 @@ def _topic_row(topic: dict[str, Any], racks: dict[int, str | None], observed_at_
     content: TopicRow = {
         "topic": name,
         "observed_at": micros(observed_at_ms),
-        "topic_id": topic_id,
+        "topic_id": None if topic_id is None else topic_id_text(topic_id),
         "partition_count": len(partitions),
         "partitions": partitions,
         "fingerprint": hashlib.sha256(described.encode()).hexdigest(),

@@ -22,6 +22,7 @@ from jobs.runtime.errors import InputError
 from schemas.positions import POSITIONS, Positions
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import Source
+from schemas.wire.keys import topic_id_text
 
 LOOKS_READ = 3
 """Number of metadata captures of a folder, the last ones by name, whose topic ids are read: one of them may lack some topics."""
@@ -116,6 +117,7 @@ def _topic_ids(capture: Capture) -> set[str]:
     try:
         with text_pieces.opened(capture.path, is_gzip=capture.is_gzip) as content:
             look = json.loads(content.readline())
-        return {topic["topic_id"] for topic in look["topics"] if topic.get("topic_id")}
+        ids = {topic_id_text(topic["topic_id"]) for topic in look["topics"] if topic.get("topic_id")}
+        return {topic_id for topic_id in ids if topic_id is not None}
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError):
         return set()

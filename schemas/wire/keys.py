@@ -7,6 +7,8 @@ from typing import NamedTuple
 from schemas.wire.reader import Reader, WireError
 
 OFFSETS_TOPIC = "__consumer_offsets"
+NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The id of every topic of brokers before 2.8: sixteen zero bytes."""
 COMMITTED_COLUMN = "isCommitted"
 """A boolean column of a file of records: true if they were read with ``read_committed``, without records of aborted transactions."""
 
@@ -112,3 +114,15 @@ def _transaction_kind(key: bytes) -> str | None:
     if int.from_bytes(key[2:4], "big") == len(key) - 4:  # version 0, then one string
         return "transaction_state"
     return None
+
+
+def topic_id_text(text: str) -> str | None:
+    """Return a topic's id as Kafka and the records of consumer groups write it; None for that of brokers without ids.
+
+    librdkafka uses the other Base64 alphabet.
+
+    >>> topic_id_text("h4iV23IwTGSB+oQ1ykZb/w"), topic_id_text("AAAAAAAAAAAAAAAAAAAAAA")
+    ('h4iV23IwTGSB-oQ1ykZb_w', None)
+    """
+    ours = text.replace("+", "-").replace("/", "_")
+    return None if ours == NO_TOPIC_ID else ours
