@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from assignors import assign
 from assignors.algorithms.plugin import Bound, OwnAssignorError, ask_own_assignor, text_of, unbounded
 from assignors.generation.generation import COOPERATIVE, SERVER_SIDE, WITHOUT_CLAIMS, Generation, is_follow_up, owner_of
-from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic
+from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic, TopicPartition
 from assignors.registry import BUILT_IN, is_path
 from assignors.replay.chains import ClaimsByOwner, Settled, claiming, held_by_owner, start_of_chain
 from assignors.replay.conformance import Conformance, compare_assignments
@@ -303,23 +303,26 @@ def _renamed(assignment: Assignment | None, names: Mapping[str, str]) -> Assignm
 
 def _resolve_topics(snapshot: Snapshot, before: Step | None, looks: ClusterLooks) -> tuple[ResolvedTopic, ...]:
     """Return the subscribed topics, and those held in the generation before, so that a deleted topic differs from an abandoned one."""
-    needed: dict[str, set[int]] = {topic: set() for member in snapshot.members for topic in member.topics}
-    for topic, partition in _given_and_claimed(snapshot):
-        if topic in needed:
-            needed[topic].add(partition)
+    subscribed = {topic for member in snapshot.members for topic in member.topics}
+    given = _by_topic(snapshot.assigned.values())
+    claimed = _by_topic(member.owned for member in snapshot.members)
     earlier = before.snapshot.assigned.values() if before is not None else ()
-    abandoned = {topic for held in earlier for topic, _ in held}.difference(needed)
+    abandoned = {topic for held in earlier for topic, _ in held}.difference(subscribed)
+    nothing: frozenset[int] = frozenset()
     return tuple(
-        looks.resolve(topic, snapshot.joined_at_ms, needed.get(topic, frozenset()), is_abandoned=topic in abandoned)
-        for topic in sorted({*needed, *abandoned})
+        looks.resolve(topic, snapshot.joined_at_ms, given.get(topic, nothing), claimed.get(topic, nothing))
+        if topic in subscribed
+        else looks.resolve(topic, snapshot.joined_at_ms, nothing, is_abandoned=True, is_empty=not snapshot.members)
+        for topic in sorted({*subscribed, *abandoned})
     )
 
 
-def _given_and_claimed(snapshot: Snapshot) -> Iterable[tuple[str, int]]:
-    for held in snapshot.assigned.values():
-        yield from held
-    for member in snapshot.members:
-        yield from member.owned
+def _by_topic(lists: Iterable[Iterable[TopicPartition]]) -> dict[str, set[int]]:
+    numbers: dict[str, set[int]] = {}
+    for held in lists:
+        for topic, partition in held:
+            numbers.setdefault(topic, set()).add(partition)
+    return numbers
 
 
 def _problem(members: tuple[Member, ...], topics: Sequence[ResolvedTopic]) -> GroupProblem:

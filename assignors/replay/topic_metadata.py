@@ -71,28 +71,42 @@ class ClusterLooks:
         self._times_ms = times_ms
         self._runs = runs
 
-    def resolve(self, topic: str, joined_at_ms: int, needed: Set[int], *, is_abandoned: bool = False) -> ResolvedTopic:
+    def resolve(
+        self,
+        topic: str,
+        joined_at_ms: int,
+        given: Set[int],
+        claimed: Set[int] = frozenset(),
+        *,
+        is_abandoned: bool = False,
+        is_empty: bool = False,
+    ) -> ResolvedTopic:
         """Return the topic as in the first metadata snapshot that fits: the last before, the first after, the second last before.
 
-        A metadata snapshot fits if it has every needed partition. If it has others too, its neighbour in time must not lack exactly these:
-        it would if they were added after the generation, or if the topic was deleted before it. If none fits, the last one before is
-        used. If none has the topic, its partitions are inferred from the needed ones. Numbers that no topic can have are ignored, so that
-        their owners have partitions that do not exist.
+        A metadata snapshot fits if it has every partition that members have or claim. A claim is of the generation before. So a claimed
+        partition may have been deleted since, if nobody has it now and an earlier one of the three has it. If a metadata snapshot has
+        other partitions too, its neighbour in time must not lack exactly these. An earlier neighbour would if they were added after the
+        generation, a later one if the topic was deleted before it. If none fits, the last one before is used. If none has the topic, its
+        partitions are inferred from those that members have or claim. Numbers that no topic can have are ignored, so that their owners
+        have partitions that do not exist.
 
-        If the first metadata snapshot with the topic is a later one, and the topic's last partitions are not needed, they may have been
-        added since. Then the count is inferred too: up to the last needed partition.
+        If the first metadata snapshot with the topic is a later one, and nobody has or claims the topic's last partitions, they may have
+        been added since. Then the count is inferred too: up to the last partition that a member has or claims.
 
         Args:
             joined_at_ms: when the members had joined.
-            needed: partitions of the topic that members have or claim.
+            given: partitions of the topic that members have.
+            claimed: partitions of the topic that members claim.
             is_abandoned: the topic existed in the generation before, and nobody subscribes to it now. If no metadata snapshot has it, it
                 may still exist.
+            is_empty: the group has no members. That nobody has a partition does not show that the topic was deleted.
 
         >>> looks = ClusterLooks([10, 20, 30], {"t": [TopicRun(0, 1, 3), TopicRun(2, 2, 6)]})
         >>> looks.resolve("t", 25, {0, 1, 2}).partition_count, looks.resolve("t", 25, {0, 5}).basis.value
         (3, 'after')
         """
         runs = self._runs.get(topic, ())
+        needed = given | claimed
         if not self._times_ms or (not runs and (needed or is_abandoned)):
             inferred_count = max((partition + 1 for partition in needed if 0 <= partition < MOST_INFERRED), default=0)
             return ResolvedTopic(topic, inferred_count, None, None, LookBasis.INFERRED, is_uncertain=True)
@@ -104,8 +118,12 @@ class ClusterLooks:
         )
         known = [candidate for candidate in candidates if self._exists(candidate[0])]
         for number, neighbour, basis in known:
-            count = self._count(runs, number)
-            if count is not None and _fits(count, self._count(runs, neighbour), needed):
+            count = self._count(runs, number) or 0
+            deleted = max((self._count(runs, earlier) or 0 for earlier in range(before - 1, number)), default=0)
+            if not _has_all(count, given, claimed, deleted):
+                continue
+            is_later = neighbour > number
+            if (is_empty and is_later) or not _is_lacking(self._count(runs, neighbour), count, given if is_later else needed):
                 found = self._resolved(topic, runs, number, basis)
                 return _cut(found, len(needed)) if runs and runs[0].first_look > before and _lack_the_last(count, needed) else found
         number, _, basis = known[0]
@@ -145,10 +163,21 @@ def _cut(topic: ResolvedTopic, count: int) -> ResolvedTopic:
     return replace(topic, partition_count=count, partition_racks=racks, basis=LookBasis.INFERRED, is_uncertain=True)
 
 
-def _fits(count: int, neighbour_count: int | None, needed: Set[int]) -> bool:
-    """Return whether a topic has every needed partition, and not just those besides them that its neighbour in time lacks."""
-    if needed and not 0 <= min(needed) <= max(needed) < count:
-        return False
-    if neighbour_count is None or neighbour_count >= count:
+def _has_all(count: int, given: Set[int], claimed: Set[int], deleted_from: int) -> bool:
+    """Return whether a topic has every partition that members have or claim, apart from claimed ones that were deleted.
+
+    Args:
+        deleted_from: the partition count in an earlier metadata snapshot.
+    """
+    numbers = given | claimed
+    if not numbers or 0 <= min(numbers) <= max(numbers) < count:
         return True
-    return len(needed) != neighbour_count or needed != set(range(neighbour_count))
+    return all(0 <= number < count or (number not in given and 0 <= number < deleted_from) for number in numbers)
+
+
+def _is_lacking(neighbour_count: int | None, count: int, needed: Set[int]) -> bool:
+    """Return whether a topic's neighbour in time lacks just those partitions that are not needed."""
+    if neighbour_count is None or neighbour_count >= count:
+        return False
+    existing = [number for number in needed if number < count]
+    return len(existing) == neighbour_count and all(number < neighbour_count for number in existing)

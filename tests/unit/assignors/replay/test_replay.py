@@ -771,3 +771,21 @@ def test_target_after_one_that_is_not_known_is_not_comparable(epoch: int, is_pol
     ]
     expected = Conformance.NOT_COMPARABLE if is_poll or epoch > 3 else Conformance.DIFFERS
     assert [of_basis(step, "observed").conformance for step in play(Replay(()), cluster, *targets)] == [Conformance.EXACT, expected]
+
+
+def test_claims_do_not_keep_a_deleted_topic() -> None:
+    """Members of a cooperative group claim the partitions of a topic until they get an assignment without it."""
+    cluster = ClusterLooks([0, 150, 250], {"t": [TopicRun(0, 2, 1)], "u": [TopicRun(0, 1, 2)]})
+    given = {"a": "t0 u0", "b": "u1"}
+    first = snapshot(1, given, member("a", "tu"), member("b", "tu"), strategy="cooperative-sticky")
+    claiming = (member("a", "tu", owned="t0 u0", at=1), member("b", "tu", owned="u1", at=1))
+    second = snapshot(2, {"a": "t0", "b": ""}, *claiming, strategy="cooperative-sticky", joined_at_ms=200)
+    _, step = play(Replay(()), cluster, first, second)
+    (deleted,) = [topic for topic in step.topics if topic.topic == "u"]
+    assert (deleted.partition_count, deleted.basis, deleted.is_uncertain) == (0, LookBasis.AFTER, False)
+
+
+def test_a_group_without_members_does_not_show_that_its_topic_was_deleted() -> None:
+    cluster = ClusterLooks([0, 150, 250], {"t": [TopicRun(0, 1, 2)]})
+    _, step = play(Replay(()), cluster, snapshot(1, {"a": "t0 t1"}), snapshot(2, {}, joined_at_ms=200))
+    assert [(topic.partition_count, topic.basis) for topic in step.topics] == [(2, LookBasis.BEFORE)]

@@ -40,6 +40,34 @@ def test_first_metadata_snapshot_that_fits_is_chosen(counts: tuple[int, ...], ne
     assert (found.partition_count, found.basis, found.is_uncertain) == (*expected, False)
 
 
+@pytest.mark.parametrize(
+    ("counts", "given_now", "claimed", "expected"),
+    [
+        pytest.param((3, 0, 0), set(), {0, 1, 2}, (0, BEFORE), id="deleted before the last look, and nobody has any"),
+        pytest.param((3, 3, 0), set(), {0, 1, 2}, (0, AFTER), id="deleted since the last look, and nobody has any"),
+        pytest.param((4, 2, 2), {0, 1}, {0, 1, 2, 3}, (2, BEFORE), id="made again with fewer partitions"),
+        pytest.param((4, 4, 2), {0, 1}, {0, 1, 2, 3}, (2, AFTER), id="made again with fewer partitions since the last look"),
+        pytest.param((3, 0, 0), {1}, {0, 1, 2}, (3, EARLIER), id="deleted, but the leader did not know yet"),
+        pytest.param((2, 2, 4), {0, 1}, {2, 3}, (4, AFTER), id="withheld, and no look before has them"),
+        pytest.param((4, 4, 4), {0, 1}, {2, 3}, (4, BEFORE), id="withheld"),
+        pytest.param((4, 4, 0), {0, 1}, {2, 3}, (4, BEFORE), id="withheld, and deleted after that"),
+        pytest.param((2, 4, 4), {0, 1}, {2, 3}, (4, BEFORE), id="withheld soon after they were added"),
+    ],
+)
+def test_claims_of_the_generation_before_do_not_show_that_partitions_still_exist(
+    counts: tuple[int, ...], given_now: set[int], claimed: set[int], expected: tuple[int, LookBasis]
+) -> None:
+    found = cluster(*counts).resolve("t", JOINED_AT, given_now, claimed)
+    assert (found.partition_count, found.basis, found.is_uncertain) == (*expected, False)
+
+
+def test_a_group_without_members_does_not_show_that_a_topic_was_deleted() -> None:
+    found = cluster(3, 3, 0).resolve("t", JOINED_AT, set(), is_abandoned=True, is_empty=True)
+    assert (found.partition_count, found.basis) == (3, BEFORE)
+    found = cluster(3, 0, 0).resolve("t", JOINED_AT, set(), is_abandoned=True, is_empty=True)
+    assert (found.partition_count, found.basis) == (0, BEFORE)
+
+
 @given(st.integers(0, 5), st.integers(0, 5), st.sets(st.integers(-1, 6)))
 def test_the_last_before_fits_unless_the_next_lacks_just_what_nobody_needs(count: int, next_count: int, needed: set[int]) -> None:
     assume(count or next_count)
@@ -163,12 +191,12 @@ def cluster_looks(seen: list[tuple[int, int, bool]]) -> ClusterLooks:
 
 
 @settings(max_examples=500)
-@given(looks_and_moments(), st.sets(st.integers(0, 3)))
+@given(looks_and_moments(), st.sets(st.integers(0, 3)), st.sets(st.integers(0, 3)))
 def test_new_metadata_changes_no_generation_where_all_snapshots_agree(
-    looks_and_moment: tuple[list[tuple[int, int, bool]], int], needed: set[int]
+    looks_and_moment: tuple[list[tuple[int, int, bool]], int], held: set[int], claimed: set[int]
 ) -> None:
     """What assigning relies on to leave generations as they are."""
     seen, joined_at = looks_and_moment
     before = [look for look in seen if not look[2]]
     assume(any(count for _, count, _ in before) or not any(count for _, count, _ in seen))  # where it was in no look, all is asked again
-    assert cluster_looks(before).resolve("t", joined_at, needed) == cluster_looks(seen).resolve("t", joined_at, needed)
+    assert cluster_looks(before).resolve("t", joined_at, held, claimed) == cluster_looks(seen).resolve("t", joined_at, held, claimed)
