@@ -188,7 +188,7 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
     Severity.INFO,
     "More members than partitions",
     when=(
-        "A member has no partition. Every other member that reads its topics has a single one. No partition of these topics is left out. "
+        "A member has no partition. Every partition of its topics is with a member that has no other one. "
         "If the source does not show subscriptions, all members are taken to read all topics of the group. Kafka Streams is not reported."
     ),
     advice="This is fine for a standby. Otherwise stop the members that have nothing to read, or add partitions to the topics.",
@@ -200,9 +200,13 @@ def surplus_members(snapshot: SnapshotFacts) -> Found | None:
     surplus = _idle_members(snapshot).surplus
     if not surplus:
         return None
-    members, partitions = len(snapshot.problem.members), sum(existing_partition_counts(snapshot.problem).values())
+    members, counts = len(snapshot.problem.members), existing_partition_counts(snapshot.problem)
+    wanted = counts.keys() & {topic for one in snapshot.problem.members if one.member_id in surplus for topic in one.topics}
+    partitions = sum(counts[topic] for topic in wanted)
+    own = "its topics" if len(surplus) == 1 else "their topics"
+    which = "the topics of the group" if len(wanted) == len(counts) else own
     return Found(
-        f"{part_of(len(surplus), members, 'member', 'has', 'have')} nothing to read: the topics of the group have "
+        f"{part_of(len(surplus), members, 'member', 'has', 'have')} nothing to read: {which} have "
         f"{counted(partitions, 'partition')}{_doubt(snapshot)}",
         figures(idle_member_count=len(surplus), member_count=members, partition_count=partitions, members=surplus),
     )

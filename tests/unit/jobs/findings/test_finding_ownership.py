@@ -174,6 +174,14 @@ def test_more_members_than_partitions_is_an_info() -> None:
     )  # fmt: skip
 
 
+def test_surplus_members_are_compared_with_the_partitions_of_their_own_topics() -> None:
+    """The group has more partitions than members, but c may only have the one of u."""
+    mine = (member("a", "tu"), member("b", "u"), member("c", "u"))
+    finding = last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, {"a": "t0 t1 t2 t3", "b": "u0", "c": ""}, *mine, topics={"t": 4, "u": 1}))
+    assert finding.message == "1 of 3 members has nothing to read: its topics have 1 partition"
+    assert finding.evidence["partition_count"] == "1"
+
+
 def test_more_members_than_partitions_are_found_where_subscriptions_are_not_known() -> None:
     """A text of ``kafka-consumer-groups`` shows members without partitions, and no subscriptions."""
     look = stored(1, {"a": "t0", "b": "t1", "c": ""}, has_subscriptions=False)
