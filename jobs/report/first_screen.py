@@ -22,6 +22,9 @@ from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, Basis, Rule, Severity
 MOST_LINES = 7
 """How many lines the first screen has at most: more are a list, not a message."""
 
+NO_GROUP = "No group has landed. Look at the counts of what was skipped, and at the table quarantine."
+"""What is said where nothing needs anybody because there is nothing."""
+
 _BY_LATER_FACTS = {str(one.rule_id) for one in (*COMMIT_RULES, *STUCK_RULES)} - {str(Rule.NOT_RECONCILED)}
 """Rules on what came after a generation: its time does not say since when they hold. Only ``not_reconciled`` waits from that time on."""
 

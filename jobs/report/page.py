@@ -27,7 +27,7 @@ from jobs.pages.figures import EN_DASH, count, moment, noun, visible, words
 from jobs.pages.shell import MOST_BYTES, as_script_data, page_environment, template_contents
 from jobs.report import fleet
 from jobs.report.backtest_view import predictions_view
-from jobs.report.first_screen import build_first_screen
+from jobs.report.first_screen import NO_GROUP, build_first_screen
 from jobs.report.group_lines import GroupLines
 from jobs.report.groups import finding_views, group_views
 from jobs.report.lag_lines import lags_of_groups
@@ -156,6 +156,7 @@ def render(page: Page, details: str = "", name: str = "report.html", most_bytes:
     """
     found, section, row, frame, further = map(_template, ("finding", "group", "line", "report", "further"))
     shared = {"page": page, "has_clusters": len(page.clusters) > 1, "details": details, "report": quote(name)}
+    shared |= {"no_group": NO_GROUP}
     noted = {"note": note}
     findings = [found.render(shared, finding=finding, is_below=False) for finding in page.findings]
     del findings[_fitting(findings, int(FINDINGS_SHARE * most_bytes)) :]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.launcher.messages import program
+from jobs.report.first_screen import NO_GROUP
 from jobs.report.view import Page
 from jobs.runtime.locations import local_folder
 
@@ -47,10 +48,11 @@ def next_command(facts: Facts, warehouse: str) -> str | None:
 
     Args:
         facts: of the report.
-        warehouse: where its tables are; None is returned unless that is a local folder, since these commands read no other.
+        warehouse: where its tables are; None is returned unless that is a local folder, since these commands read no other. Nor is there a
+            command if no generation has landed, since they show generations.
     """
     folder = local_folder(warehouse)
-    if folder is None:
+    if folder is None or (not facts["needs"] and facts["totals"].get("generations") == 0):
         return None
     words = ["show"]
     if facts["needs"]:
@@ -84,6 +86,8 @@ def _lines(facts: Facts, report: Path, command: str | None) -> Iterator[str]:
         yield f"  {facts['all_empty']}"
     yield ""
     count = facts["need_count"]
+    if facts["totals"].get("groups") == 0:
+        yield NO_GROUP
     yield "Nothing needs you." if not count else "1 group needs someone:" if count == 1 else f"{count:,} groups need someone:"
     has_clusters = facts["clusters"] > 1
     for line in facts["needs"]:

@@ -191,6 +191,7 @@ def test_lines_are_seven_at_most_and_the_past_fills_what_is_left(needing: int, p
     assert screen.need_count == needing
     html = render(build_page(ReportRows(ranked=Ranking([*now, *then]), findings=findings), AS_OF)).html
     assert ('<h1 id="now-title">Nothing needs you</h1>' in html) == (needing == 0)
+    assert ("No group has landed." in html) == (needing + past == 0)
     assert (f"All {needing} groups that need someone" in html) == (needing > MOST_LINES)
 
 

@@ -69,7 +69,8 @@ def test_the_text_says_what_to_change_and_what_to_type() -> None:
 def test_a_fleet_that_needs_nobody_says_so() -> None:
     page = build_page(ReportRows(), AS_OF)
     text = to_text(facts_of(page), REPORT, None)
-    assert "\nNothing needs you.\n" in text
+    assert "\nNo group has landed. Look at the counts of what was skipped, and at the table quarantine.\nNothing needs you.\n" in text
+    assert next_command(facts_of(page), "/data") is None, "show and explain refuse a warehouse without generations"
     assert text.endswith("\nreport: file:///data/a%20b/report.html")
 
 
