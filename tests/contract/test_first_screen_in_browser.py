@@ -234,3 +234,25 @@ def test_hostile_name_is_text_on_the_first_screen(chromium: Chrome, tmp_path: Pa
     assert chromium.find_elements(By.CSS_SELECTOR, "#now ol li").__len__() == 1
     assert chromium.execute_script("return document.querySelectorAll('#now script, #now img, #now b:not(.hidden)').length") == 0
     assert chromium.get_log("browser") == []
+
+
+def test_names_with_blanks_alone_look_different_and_can_be_clicked(chromium: Chrome, tmp_path: Path) -> None:
+    """A browser shows several blanks as one, none at an end, and nothing of an empty name."""
+    groups = ["a b", "a  b", "a b ", " a b", " ", ""]
+    rows = [needing_row(name) for name in groups]
+    open_page(chromium, tmp_path, ReportRows(ranked=Ranking(rows), findings=[finding_row(name, is_current=True) for name in groups]))
+    for links in (".needs a.id", "#group-table tbody th"):
+        shown = chromium.execute_script(
+            """
+            return Object.fromEntries([...document.querySelectorAll(arguments[0])].map((name) => {
+              const range = document.createRange();
+              range.selectNodeContents(name);
+              const link = name.querySelector("a") ?? name;
+              return [name.textContent, [range.getBoundingClientRect().width, link.getBoundingClientRect().width]];
+            }));
+            """,
+            links,
+        )
+        assert sorted(shown) == sorted(groups)
+        assert min(shown[name][0] for name in groups[1:4]) > shown["a b"][0], links
+        assert min(width for _, width in shown.values()) > 5, links
