@@ -35,7 +35,7 @@ EXAMPLES = (
 
 EPILOG = """\
 exit codes: 0 done; 1 a table is damaged; 2 wrong usage, no such group, no warehouse, or a change that does not fit the group;
-130 interrupted.
+130 interrupted; with --save also 3 another run holds the warehouse, and 4 a gate failed, or the run id was reused.
 docs/what-if.md shows decisions with their commands."""
 
 MOST_COUNT = 100_000

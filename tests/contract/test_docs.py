@@ -44,6 +44,19 @@ def test_a_page_on_the_code_names_files_that_exist(page: str) -> None:
     assert named and {name for name in named if not any(ROOT.glob(name))} == set()
 
 
+def test_pages_name_what_is_in_the_files_that_they_name() -> None:
+    pages = " ".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md") if path.name != "changelog.md")
+    name, file = r"`[A-Za-z_]+`", r"`((?:tests|jobs|schemas|assignors)/[\w/.]+\.py)`"
+    named = re.findall(rf"((?:{name}(?:,| and)?\s+)+)(?:of|in)\s+{file}", pages)
+    missing = {
+        (word, path)
+        for words, path in named
+        for word in re.findall(r"`([A-Za-z_]+)`", words)
+        if not re.search(rf"^\s*(?:(?:def|class) {word}\b|{word}\b.*=)", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert len(named) > 5 and missing == set()
+
+
 def test_pages_name_methods_that_exist() -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
     named = set(re.findall(r"`([A-Z]\w+\.[a-z_]\w*)`", pages))
