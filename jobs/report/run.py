@@ -33,6 +33,7 @@ from jobs.runtime.output_files import (
     export_names,
     exports_folder,
     further_page,
+    make_folder,
     page_file,
     remove_unfinished_outputs,
     write_output,
@@ -163,6 +164,7 @@ def _write_details(
 ) -> None:
     """Write a page for each group without details in the report, some at a time, so the driver has only their rows in memory."""
     report = _address(page_file(settings), folder)
+    make_folder(folder)  # also without pages: a report whose folder is missing is made anew by each run
     findings = warehouse.read(FINDINGS.name)
     others = [number for number, line in enumerate(page.groups) if line.anchor not in detailed and line.generations.value]
     for start in range(0, len(others), GROUPS_AT_A_TIME):

@@ -87,6 +87,18 @@ def write_output(parts: Iterable[str], path: Path, command: str = "report") -> N
         raise EvenkeelError(f"{command}: cannot write {path}: {error.strerror}; choose another path for it") from error
 
 
+def make_folder(path: Path) -> None:
+    """Make the folder for the pages of single groups, if it is missing.
+
+    Raises:
+        EvenkeelError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EvenkeelError(f"report: cannot make {path}: {error.strerror}; choose another path for it") from error
+
+
 def remove_unfinished_outputs(settings: ReportSettings) -> None:
     """Remove unfinished files of killed processes from the folders of a report; not from folders that other machines may write to."""
     details = [] if settings.group_pages is None else [Path(settings.group_pages)]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.report import run
 from jobs.report.note import Note, made_of, read_note
 from jobs.report.page import build_page, design_digest, render
 from schemas.config import ReportSettings
@@ -51,3 +54,13 @@ def test_another_table_version_setting_or_design_makes_another_page() -> None:
         made_of(VERSIONS, settings, "another"),
     ]
     assert len({known, *others}) == 4
+
+
+def test_report_with_a_folder_for_pages_of_groups_is_kept_though_no_group_needs_one(tmp_path: Path) -> None:
+    """The folder was never made, so each run with nothing new made the page again."""
+    rows = sample()
+    page, settings = build_page(rows, AS_OF), ReportSettings(output=str(tmp_path / "report.html"), group_pages=str(tmp_path / "one"))
+    detailed = run.write_page(page, settings, note=Note("tables", {"groups": 2}))
+    warehouse: Any = SimpleNamespace(read=lambda name: None)
+    run._write_details(warehouse, settings, rows.ranked, {}, page, detailed, tmp_path / "one")
+    assert run._standing(settings, "tables") == {"groups": 2}
