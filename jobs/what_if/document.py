@@ -64,6 +64,7 @@ def _strategy(subject: Subject, rehearsal: Rehearsal, answer: Answer) -> Documen
         "is_lower_bound": not least.is_exact if least is not None else None,
         "stopped_count": asdict(answer.stopped),
         "round_count": asdict(answer.rounds),
+        "tried": {"movement_count": asdict(answer.tried_movements), "stopped_count": asdict(answer.tried_stopped)},
         "steps": list(steps_to(subject.stored, rehearsal.changes, answer.strategy, subject.threads)),
     }
 

@@ -19,7 +19,7 @@ _Weights = Mapping[TopicPartition, float]
 
 @dataclass(frozen=True)
 class Span(Generic[Number]):
-    """A figure of all outcomes, also those with added members among the others: the smallest and the largest, which may be the same."""
+    """A figure of several outcomes: the smallest and the largest; both are the same where the order of members does not matter."""
 
     low: Number
     high: Number
@@ -79,7 +79,11 @@ class Answer:
         return Span.of(values) if values and len(values) == len(self.loads) else None
 
     def counted(self, figure: Callable[[Outcome], int]) -> Span[int]:
-        """Return the span of a figure of the outcomes; there has to be one."""
+        """Return the span of a figure of the outcomes, with added members last and first; there has to be one."""
+        return Span.of(map(figure, self.played.outcomes if self.played is not None else ()))
+
+    def tried(self, figure: Callable[[Outcome], int]) -> Span[int]:
+        """Return the span of a figure, also with added members among the others; there has to be an outcome."""
         return Span.of(map(figure, self.played.all_outcomes if self.played is not None else ()))
 
     @property
@@ -91,6 +95,16 @@ class Answer:
     def stopped(self) -> Span[int]:
         """Return how many partitions stop being read at once: in the step in which these are the most."""
         return self.counted(lambda outcome: outcome.stopped_count)
+
+    @property
+    def tried_movements(self) -> Span[int]:
+        """Return as ``movements``, also with added members among the others."""
+        return self.tried(lambda outcome: outcome.counts.movement_count)
+
+    @property
+    def tried_stopped(self) -> Span[int]:
+        """Return as ``stopped``, also with added members among the others."""
+        return self.tried(lambda outcome: outcome.stopped_count)
 
     @property
     def rounds(self) -> Span[int]:
@@ -138,6 +152,6 @@ def cheapest(answers: Iterable[Answer], own: str) -> Answer | None:
     def cost(answer: Answer) -> tuple[float, int, int, int, bool]:
         imbalance = answer.span(lambda loads: loads.imbalance)
         evenness = round(imbalance.high, 6) if imbalance is not None else 0.0
-        return evenness, answer.stopped.high, answer.movements.high, answer.rounds.high, answer.strategy != own
+        return evenness, answer.tried_stopped.high, answer.tried_movements.high, answer.rounds.high, answer.strategy != own
 
     return min((answer for answer in answers if answer.played is not None), key=cost, default=None)

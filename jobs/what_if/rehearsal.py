@@ -111,7 +111,7 @@ def _answer(subject: Subject, changes: Changes, strategy: str) -> Answer:
         return Answer(strategy, None, status=UNSUPPORTED, refusal=str(error))
     except AssignorError as error:
         return Answer(strategy, None, status=status_of(error), refusal=str(error))
-    loads = tuple(loads_of(outcome, subject.weights) for outcome in played.all_outcomes)
+    loads = tuple(loads_of(outcome, subject.weights) for outcome in played.outcomes)
     return Answer(strategy, played, release, loads)
 
 

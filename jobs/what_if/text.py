@@ -110,14 +110,14 @@ def _below(subject: Subject, rehearsal: Rehearsal) -> Iterator[str]:
         if steps:
             yield on_one_line(f"to get to {strategy}:")
             yield from (on_one_line(f"  {number}. {step}") for number, step in enumerate(steps, 1))
-    if any(answer.movements.low < answer.movements.high for answer in rehearsal.answers if answer.played is not None):
+    if any(answer.tried_movements.low < answer.tried_movements.high for answer in rehearsal.answers if answer.played is not None):
         yield "note: A range of moves depends on how the ids of new members sort among the others."
     for note in notes_on(subject, rehearsal):
         yield on_one_line(f"note: {note}")
 
 
 def _price(answer: Answer) -> str:
-    moves, stopped = answer.movements, answer.stopped
+    moves, stopped = answer.tried_movements, answer.tried_stopped
     moving = "nothing moves" if not moves.high else f"{_span(moves)} {'partition moves' if moves.high == 1 else 'partitions move'}"
     stopping = "none stops being read" if not stopped.high else f"at most {_span(stopped)} not read at once"
     return f"as even as any, {stopping}, {moving}"
@@ -140,8 +140,8 @@ def _deploy_lines(subject: Subject, deploy: Deploy) -> Iterator[str]:
 def _cells(answer: Answer) -> Sequence[str]:
     assert answer.played is not None
     least = answer.played.expected.least
-    moves = f"{_span(answer.movements)}{_least(least)}"
-    return (*_load_cells(answer.loads), moves, _span(answer.stopped), _span(answer.rounds))
+    moves = f"{_span(answer.tried_movements)}{_least(least)}"
+    return (*_load_cells(answer.loads), moves, _span(answer.tried_stopped), _span(answer.rounds))
 
 
 def _least(least: Least | None) -> str:
@@ -165,7 +165,7 @@ def _curve_cell(answer: Answer) -> str:
         return UNKNOWN
     fewest, most = min(loads.fewest for loads in answer.loads), max(loads.most for loads in answer.loads)
     idle = max(loads.idle_count for loads in answer.loads)
-    return f"{_from_to(fewest, most)}, {_span(answer.movements)} move{f', {idle} idle' if idle else ''}"
+    return f"{_from_to(fewest, most)}, {_span(answer.tried_movements)} move{f', {idle} idle' if idle else ''}"
 
 
 def _ratio(values: Sequence[float | None]) -> str:

@@ -319,6 +319,19 @@ def test_assignor_that_the_release_has_not_got_is_played_by_the_newest(tmp_path:
     assert "sticky is played" not in out.replace("cooperative-sticky is played", "")
 
 
+def test_range_of_moves_covers_new_members_among_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Range moves 3 partitions for a new member that is the first or the last, and 1 for one after a. Saved rows have the two ends."""
+    write_warehouse(tmp_path / "w", generation("four", 10, split(2, 2, 1, 1), ORDERS))
+    words = ("what-if", "--warehouse", str(tmp_path / "w"), "four", "--add-members", "1", "--strategies", "range")
+    assert cli.console_main(words) == 0
+    out = capsys.readouterr().out
+    assert rows(out)["range"][-3:] == ["1-3 (least 1)", "6", "1"] and "1-3 partitions move" in out
+    assert cli.console_main([*words, "--json"]) == 0
+    (strategy,) = json.loads(capsys.readouterr().out)[0]["scenarios"][0]["strategies"]
+    ends, tried = strategy["movement_count"], strategy["tried"]["movement_count"]
+    assert (ends, tried) == ({"low": 3, "high": 3}, {"low": 1, "high": 3})
+
+
 def test_member_counts_are_a_curve(ask: Any):
     _, out, _ = ask("pair", "--members", "1..4", "--strategies", "cooperative-sticky")
     assert rows(out) == {
