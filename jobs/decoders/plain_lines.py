@@ -22,7 +22,7 @@ _PLAIN_HEADER = re.compile(rf"^[ \t]*{_HEADER_WORDS}[ \t]+[A-Z(#]", re.MULTILINE
 _MARKED_HEADER = re.compile(rf"^(?:{'|'.join(f'({mark})' for mark in _MARKS)})[ \t]+{_HEADER_WORDS}[ \t]+[A-Z(#]", re.MULTILINE)
 _LINE_MARKS = tuple(re.compile(rf"^{mark}(?: |$)") for mark in _MARKS)
 _BAR = re.compile(r"\|")
-_BARRED_HEADER = re.compile(rf"^[ \t]*\|?[ \t]*{_HEADER_WORDS}[ \t]*\|[ \t]*[A-Z(#]", re.MULTILINE)
+_BARRED_HEADER = re.compile(rf"^[ \t]*(?:\|[ \t]*)?{_HEADER_WORDS}[ \t]*\|[ \t]*[A-Z(#]", re.MULTILINE)
 
 
 def plain_lines(whole: str) -> list[str]:

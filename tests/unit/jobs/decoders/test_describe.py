@@ -800,7 +800,8 @@ def test_row_of_an_unknown_table_of_members_makes_its_group_doubtful(between, is
 
 def test_a_long_line_is_judged_in_time():
     """Patterns for log and command lines would go over it again and again."""
-    for letter in ("a@", "a.", " ", ":9 ", "(", "GROUP "):
+    for letter in ("a@", "a.", " ", ":9 ", "(", "GROUP ", "> ", "| ", "[pod/", "\x1b["):
+        parse(letter * 200_000)
         parse(f"{MEMBERS}ASSIGNMENT\n{letter * 200_000}\n{STATE}\n{letter * 200_000}")
     parse("\n".join(["x@" + "y" * 4_000] * 5_000))
 
