@@ -84,5 +84,12 @@ def _to_client_strategy(group: StoredGeneration, today: str, strategy: str) -> I
         )
         return
     rule = " (KIP-429)" if changes_protocol else ""
+    if not today:
+        yield (
+            f"Set partition.assignment.strategy of the members to {strategy}, followed by the assignor that they have now, and restart "
+            "them one after another."
+        )
+        yield "When all have it, take out the other one, and restart them one after another again. Until then the group keeps that."
+        return
     yield f"Set partition.assignment.strategy={strategy},{today} of the members, and restart them one after another{rule}."
     yield f"When all have it, take out {today}, and restart them one after another again. Until then the group keeps {today}."

@@ -234,6 +234,17 @@ def test_steps_lead_to_a_strategy(ask: Any, group: str, strategy: str, steps: li
     assert all(step in sentence for step, sentence in zip(steps, found, strict=True))
 
 
+def test_steps_name_no_assignor_that_is_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    write_warehouse(tmp_path / "w", generation("g", 10, split(3, 3), ORDERS, strategy=""))
+    assert cli.console_main(["what-if", "--warehouse", str(tmp_path / "w"), "g", "--strategies", "range", "--json"]) == 0
+    (document,) = json.loads(capsys.readouterr().out)
+    assert document["scenarios"][0]["strategies"][0]["steps"] == [
+        "Set partition.assignment.strategy of the members to range, followed by the assignor that they have now, and restart them one "
+        "after another.",
+        "When all have it, take out the other one, and restart them one after another again. Until then the group keeps that.",
+    ]
+
+
 def test_changes_are_steps_too(ask: Any):
     words = ("--remove-members", "a-*", "--partitions", "orders=8", "--subscribe", "orders", "--static-ids", "--rack", "b-1=r")
     (document,) = json.loads(ask("pair", *words, "--strategies", "cooperative-sticky", "--json")[1])
