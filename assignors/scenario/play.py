@@ -18,7 +18,7 @@ from assignors.replay.chains import Written, claiming, held_by_owner
 from assignors.replay.replay import NEWEST_KAFKA
 from assignors.replay.topic_ids import with_topic_ids
 from assignors.scenario.changes import Changed, Order, Places, change_members, places_among, strategy_of
-from assignors.scenario.rounds import PlayedStep, rebalanced, reconciled
+from assignors.scenario.rounds import PlayedStep, rebalanced, reconciled, still_claimed
 from assignors.scenario.scenario import Scenario
 
 Weights = Mapping[TopicPartition, float]
@@ -300,7 +300,8 @@ class _Held:
     def claiming(self, strategy: str, problem: GroupProblem) -> GroupProblem:
         """Return a problem in which the members that stay claim what they have."""
         kind = _OF_BROKERS if strategy in SERVER_SIDE else strategy  # brokers' assignors read the same claims
-        return claiming(strategy, problem, self._by_owner, self._generation.generation, self._written.setdefault(kind, {}))
+        held = still_claimed(strategy, problem, self._by_owner)
+        return claiming(strategy, problem, held, self._generation.generation, self._written.setdefault(kind, {}))
 
 
 def _is_renamed(before: Generation, last: Generation, first: Generation) -> bool:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 
 from assignors import assign
 from assignors.audit.comparison import Comparison
 from assignors.audit.movements import LOST, WITHHELD, Difference, LastOwner, Withheld, diff_generations
 from assignors.generation.generation import COOPERATIVE, Generation, owner_of
+from assignors.generation.subscriptions import subscriptions_of
 from assignors.model import Assignment, GroupProblem, NoResultError, TopicPartition
-from assignors.replay.chains import claiming, held_by_owner
+from assignors.replay.chains import ClaimsByOwner, claiming, held_by_owner
 from assignors.replay.replay import MOST_CALLS
 from assignors.scenario.changes import Changed
 
@@ -69,7 +71,7 @@ def rebalanced(changed: Changed, kafka_version: str, asked: GroupProblem | None 
         after = Generation(before.generation + 1, changed.strategy, problem, assignment)
         step = PlayedStep(step, before, after, None, *_given_up(before, after, is_eager=not is_cooperative))
         yield step
-        if not is_cooperative or not step.revocation_count:
+        if not is_cooperative or all(set(member.owned).issubset(assignment.get(member.member_id, ())) for member in problem.members):
             return
         before, problem = after, claiming_what_is_held(changed, after)
     raise NoResultError(f"{changed.strategy} still hands over after {MOST_CALLS} calls", is_cycle=False)
@@ -107,7 +109,25 @@ _NOTHING: Withheld = {}
 def claiming_what_is_held(changed: Changed, before: Generation) -> GroupProblem:
     """Return the problem in which members that stay claim what they have in a generation."""
     held = held_by_owner(before.problem.members, before.assignment)
-    return claiming(changed.strategy, changed.problem, held, before.generation)
+    return claiming(changed.strategy, changed.problem, still_claimed(changed.strategy, changed.problem, held), before.generation)
+
+
+def still_claimed(strategy: str, problem: GroupProblem, held: ClaimsByOwner) -> ClaimsByOwner:
+    """Return what owners claim of what they hold, for members that may subscribe to other topics than before.
+
+    A cooperative consumer gives up partitions of topics that it has unsubscribed from before it joins. So no second rebalance follows. The
+    user data of ``sticky`` and the target of a broker still have them.
+
+    Source: ``ConsumerCoordinator.onJoinPrepare`` (KIP-429).
+    """
+    if strategy not in COOPERATIVE:
+        return held
+    claimed, subscriptions = dict(held), subscriptions_of(problem)
+    for member in problem.members:
+        subscribed, own = subscriptions[member.member_id], held.get(owner_of(member), ())
+        if not subscribed.issuperset(map(itemgetter(0), own)):
+            claimed[owner_of(member)] = tuple(partition for partition in own if partition[0] in subscribed)
+    return claimed
 
 
 def _holdings_of_round(problem: GroupProblem, target: Assignment) -> Assignment:

@@ -114,6 +114,17 @@ def test_new_partitions_and_topics_are_given_out_without_movement() -> None:
     assert {load.count for load in outcome.loads.values()} == {3}
 
 
+def test_cooperative_member_gives_up_what_it_unsubscribes_from_before_it_joins() -> None:
+    """It claims nothing of u, so that no second rebalance follows, and c gets all of u at once."""
+    members = [Member("a", ("t", "u")), Member("c", ("u",))]
+    generation = settled("cooperative-sticky", {"a": "t0 t1 u0", "c": "u1"}, members, t=2, u=2)
+    outcome = play(generation, Scenario(subscriptions={"a": ("t",)})).expected
+    assert holdings(outcome) == [{"a": "t0 t1", "c": "u1 u0"}]
+    assert (outcome.steps[0].stopped, outcome.revocation_count, outcome.difference.movement_count) == (held("u0"), 1, 1)
+    claims = {member.member_id: member.owned for member in outcome.after.problem.members}
+    assert claims == {"a": held("t0 t1"), "c": held("u1")}
+
+
 def test_static_members_are_the_same_under_their_new_instance_ids() -> None:
     outcome = play(settled("range", {"a": "t0 t1", "b": "t2 t3"}, t=4), Scenario(instance_ids={"a": "y", "b": "x"})).expected
     assert holdings(outcome) == [{"a": "t2 t3", "b": "t0 t1"}]  # range goes by instance ids
