@@ -44,7 +44,8 @@ def assign_uniform(problem: GroupProblem, *, kafka_version: str | None = None, s
 
     Raises:
         KafkaAssignorError: ``PartitionAssignorException`` for a topic id without metadata, or if partitions are left over because a
-            target has one that does not exist; ``ArrayIndexOutOfBoundsException`` for such a target if subscriptions differ.
+            target has one that does not exist or that another one has too; ``ArrayIndexOutOfBoundsException`` for one that does not exist
+            if subscriptions differ.
         KafkaVersionError: release before 3.9, or before 4.0 if subscriptions differ.
         MalformedProblemError: a subscribed topic has no ``topic_id``, or two members have the same id.
 
@@ -150,8 +151,8 @@ def _assign_homogeneous(topics: _Topics, members: Sequence[Member], *, extras_st
     if start < len(unassigned):
         raise KafkaAssignorError(
             "PartitionAssignorException",
-            f"{len(unassigned) - start} partitions are left unassigned, the first is {unassigned[start]}; some member's target names "
-            "partitions that do not exist",
+            f"{len(unassigned) - start} partitions are left unassigned, the first is {unassigned[start]}; some member's target has "
+            "a partition that does not exist, or that another one has too",
         )
     return given
 

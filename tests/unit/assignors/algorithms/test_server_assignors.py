@@ -112,3 +112,10 @@ def test_target_of_equal_subscriptions_is_sound_and_stays(data: st.DataObject) -
     assert violations(fresh, target, "uniform") == ()
     again = GroupProblem(topics, tuple(replace(member, owned=target[member.member_id]) for member in fresh.members))
     assert assign("uniform", again) == target
+
+
+def test_partition_of_two_targets_is_named_as_a_reason_for_what_is_left() -> None:
+    """b keeps t0p1 although a has it too, so that one of three places is taken twice and t0p2 finds none. Kafka throws the same."""
+    members = (Member("a", ("t0",), owned=(("t0", 0), ("t0", 1))), Member("b", ("t0",), owned=(("t0", 1), ("t0", 2))), Member("c", ("t0",)))
+    with pytest.raises(KafkaAssignorError, match="does not exist, or that another one has too"):
+        assign("uniform", GroupProblem({"t0": T0}, members))
