@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -16,14 +16,14 @@ from assignors.scenario.scenario import CONSUMER, ZOOKEEPER, Scenario
 
 
 class Order(str, Enum):
-    """Whether added members without names are the last, the first, or among the others."""
+    """Whether added members without names are the last or the first."""
 
     LAST = "last"
     FIRST = "first"
-    AMONG = "among"
 
 
-_PREFIXES = {Order.LAST: "~added-", Order.FIRST: "!added-", Order.AMONG: "\0added-"}
+_PREFIXES = {Order.LAST: "~added-", Order.FIRST: "!added-"}
+_PREFIX_AMONG = "\0added-"
 
 Places = tuple[int, ...]
 """For each added member, how many of the members that stay come before it."""
@@ -90,7 +90,7 @@ def change_members(generation: Generation, scenario: Scenario, order: Order, pla
 
     Args:
         order: where added members without names are.
-        places: with ``AMONG``, the place of each.
+        places: if they are to be among the others, the place of each; then the order is ``LAST``.
 
     Raises:
         ValueError: as ``apply_changes``, but for strategies.
@@ -98,7 +98,7 @@ def change_members(generation: Generation, scenario: Scenario, order: Order, pla
     if not generation.problem.members:
         raise ValueError("members of the group: found none, expected a generation with members")
     staying = _with_instance_ids(_staying(generation.problem.members, scenario.removed), scenario.instance_ids)
-    added = _added(generation.problem.members, staying, scenario.added, order, places)
+    added = _added(generation.problem.members, staying, scenario.added, order)
     members = (*added, *staying) if order is Order.FIRST else (*staying, *added)
     for what, by_member in (("instance ids", scenario.instance_ids), ("subscriptions", scenario.subscriptions)):
         unknown = sorted(by_member.keys() - {member.member_id for member in members})
@@ -106,6 +106,8 @@ def change_members(generation: Generation, scenario: Scenario, order: Order, pla
             raise ValueError(f"{what}: found one for {unknown[0]!r}, expected the id of a member that stays or joins")
     members = _with_racks(_with_instance_ids(members, scenario.instance_ids), scenario.racks)
     members = _with_topics(members, scenario)
+    if places:  # only now, since no pattern is meant for these names
+        members = _placed(generation.problem.members, members, len(staying), places)
     problem = GroupProblem(_grown(generation.problem.topics, members, scenario.partition_counts), members)
     if not scenario.instance_ids:
         return generation, problem
@@ -150,15 +152,8 @@ def _staying(members: Sequence[Member], removed: int | str) -> tuple[Member, ...
     return staying
 
 
-def _added(
-    members: Sequence[Member], staying: Sequence[Member], added: int | tuple[str, ...], order: Order, places: Places
-) -> tuple[Member, ...]:
-    if isinstance(added, tuple):
-        names = added
-    elif order is Order.AMONG:
-        names = _names_among((*members, *staying), _peers(staying), places)
-    else:
-        names = _free_names((*members, *staying), added, order)
+def _added(members: Sequence[Member], staying: Sequence[Member], added: int | tuple[str, ...], order: Order) -> tuple[Member, ...]:
+    names = added if isinstance(added, tuple) else _free_names((*members, *staying), added, order)
     taken = sorted({member.member_id for member in members}.intersection(names))
     if taken:
         raise ValueError(f"added members: found {taken[0]!r}, which is a member already, expected other names")
@@ -188,13 +183,23 @@ def _peers(staying: Sequence[Member]) -> list[str]:
     return sorted(names, key=java_order)
 
 
-def _names_among(members: Sequence[Member], peers: Sequence[str], places: Places) -> tuple[str, ...]:
+def _placed(before: Sequence[Member], members: tuple[Member, ...], staying_count: int, places: Places) -> tuple[Member, ...]:
+    """Return the members, of which those that stay come first, with added ones renamed so that they come to their places."""
+    staying, added = members[:staying_count], members[staying_count:]
+    taken = {name for member in (*before, *staying) for name in (member.member_id, member.group_instance_id)}
+    renamed = (
+        replace(member, member_id=name, group_instance_id=None if member.group_instance_id is None else name)
+        for member, name in zip(added, _names_among(taken, _peers(staying), places), strict=True)
+    )
+    return (*staying, *renamed)
+
+
+def _names_among(taken: Collection[str | None], peers: Sequence[str], places: Places) -> tuple[str, ...]:
     """Return a name for each place: what comes directly after a name begins with it."""
-    taken = {name for member in members for name in (member.member_id, member.group_instance_id)}
-    prefix, width = _PREFIXES[Order.AMONG], len(str(len(places)))
+    prefix, width = _PREFIX_AMONG, len(str(len(places)))
     while True:
         names = tuple(f"{peers[place - 1] if place else ''}{prefix}{number:0{width}}" for number, place in enumerate(places, start=1))
-        if taken.isdisjoint(names):
+        if not any(name in taken for name in names):
             return names
         prefix = "\0" + prefix
 

@@ -44,7 +44,7 @@ class Outcome:
     """What one order of the members leads to. Figures are computed when they are asked for.
 
     Attributes:
-        order: whether added members without names are the last, the first, or among the others.
+        order: whether added members without names are the last or the first; without meaning in ``Played.among``.
         before: what members held before the changes.
         steps: at least one, in order.
         lag, throughput: figures by partition, see ``Weights``; None where they were not given.
@@ -235,7 +235,7 @@ class Player:
         return Played(tuple(outcomes), partial(self._among, self._starts_among, strategy, kafka_version, last))
 
     def _start_among(self, scenario: Scenario) -> tuple[_Start, ...]:
-        return tuple(self._start(scenario, Order.AMONG, places) for places in places_among(self._generation, scenario))
+        return tuple(self._start(scenario, Order.LAST, places) for places in places_among(self._generation, scenario))
 
     def _among(self, starts: Callable[[], tuple[_Start, ...]], strategy: str, kafka_version: str, last: Outcome) -> Iterator[Outcome]:
         for start in starts():

@@ -164,6 +164,13 @@ def test_members_among_others_have_names_of_their_own() -> None:
     assert outcome.after.assignment[added.member_id] == held("t1")
 
 
+def test_pattern_of_members_that_stay_matches_none_that_is_added_after_one_of_them() -> None:
+    problem = GroupProblem({"t": Topic(3)}, (Member("a", ("t",)), Member("b", ("t",))))
+    generation = Generation(5, "range", problem, {"a": held("t0 t1"), "b": held("t2")})
+    played = play(generation, Scenario(added=1, racks={"a*": "r1"}))
+    assert [[member.rack for member in outcome.after.problem.members].count("r1") for outcome in played.all_outcomes] == [1, 1, 1]
+
+
 def test_largest_load_depends_on_the_order_of_a_member_that_joins() -> None:
     # The first one in order gets the only partition of t, and a alone reads u.
     members = [Member("a", ("t", "u")), Member("b", ("t",)), Member("c", ("t",))]
