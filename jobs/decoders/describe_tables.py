@@ -81,7 +81,7 @@ _NUMBERS_MARK = r"(?:^|\s)[0-9]+(?:\s+(?:-?[0-9]+|-)){3}(?=\s|$)"  # a partition
 _MARKS = {
     MEMBERS: rf"{_MEMBER_MARK}|[\w.-]\([0-9]+(?:,[0-9]+)*\)(?:,|\s*$)|(?:^|\s)[\w.-]+:[0-9]+(?:,[0-9]+)*;[\w.-]+:[0-9]",
     OFFSETS: f"{_MEMBER_MARK}|{_NUMBERS_MARK}",
-    STATE: r":-?[0-9]+ +\(-?[0-9]+\) .*[0-9]\s*$",
+    STATE: r":-?[0-9]+ +\(-?[0-9]+\) .*(?:[0-9]|Stable|Empty|Rebalance|Assigning|Reconciling)\s*$",
 }
 _ROW_MARKS = {kind: re.compile(mark) for kind, mark in _MARKS.items()}
 """Patterns of rows that other lines rarely have: a row may have lost its alignment or a part."""

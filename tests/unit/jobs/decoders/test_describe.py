@@ -612,6 +612,13 @@ def test_inconsistent_state_rows_are_rejected():
     ]
 
 
+def test_state_row_that_was_cut_after_its_state_is_rejected():
+    """Rows of 2.3 to 3.9 are not aligned if a group has a long name."""
+    header = STATE.replace("GROUP          ", f"{'GROUP':51}")
+    row = "p-xp-writer-prod                        kafka-101:9206 (206) range                Stable"
+    assert reasons(header, row) == ["STATE: expected a state of a consumer group, found 'range'"]
+
+
 def test_list_rows_with_unknown_states_are_rejected():
     description = parse("GROUP                     STATE               \na                         Dead\nb                         Odd\n")
     assert [(group.group_id, group.state) for group in description.groups] == [("a", None)]
