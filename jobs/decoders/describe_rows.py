@@ -24,7 +24,8 @@ WAYS_OUT = {
     ABSENT_GROUP: "the tool found no such group, or its name is another one",
     _REBALANCING: "they rebalance, or may do so, and then the tool prints no partitions: describe them again, with --state; if a"
     " rebalance does not end, land later outputs too, or the logs of the brokers",
-    _MEMBERS_UNKNOWN: "no partition has an owner, and no table names members: add the output of --describe --members --verbose",
+    _MEMBERS_UNKNOWN: "no partition has an owner, and no table names members: add the output of --describe --state, which shows whether a"
+    " group is empty, and of --members --verbose",
     _ASSIGNMENTS_UNKNOWN: "no table shows what members hold: add the output of --describe, or --members --verbose in place of --members",
     _IDLE_MEMBERS_UNKNOWN: "--state counts more members than own partitions: add the output of --describe --members",
 }
