@@ -62,6 +62,8 @@ def _happened(described: DescribedGeneration) -> Iterator[Statement]:
     partitions, members = count(audit["partition_count"], "partition"), count(audit["member_count"], "member")
     if not audit["member_count"]:
         yield Statement(("The group had no members.",), (audited,))
+    elif described.kind == "rewrite":
+        yield Statement((f"No assignor ran. {_who_have(audit['member_count'], 'member')} {partitions}.",), (audited,))
     elif audit["strategy"]:
         yield Statement(("The assignor ", Name(audit["strategy"]), f" shared {partitions} among {members}."), (audited,))
     else:

@@ -47,6 +47,9 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         finding("handing", 10, "partition_flapping", "warning", "It flaps", "Look."),
         finding("handing", 10, "restart_loop", "warning", "It restarts", "Look."),
         finding("handing", 10, "idle_members", "critical", "1 idle", "Look."),
+        generation(
+            "turned", 10, both, ORDERS, audited={"previous_generation": 10, "partition_count": 4, "triggers": ["upgraded_to_consumer"]}
+        ),
         generation("no-assignor", 10, both, ORDERS, strategy="", audited={"partition_count": 4}),
         generation("new", 2, both, ORDERS, audited={"movement_count": 0, "triggers": ["group_created", "member_joined"]}),
         generation("emptied", 10, [], ORDERS, strategy=""),
@@ -124,6 +127,12 @@ def test_members_of_a_group_without_a_known_assignor_are_not_denied(explain: Any
     text = explain("no-assignor")
     assert "An assignor that is not known shared 4 partitions among 2 members." in text and "no members" not in text
     assert "The group had no members." in explain("emptied", "--generation", "10")
+
+
+def test_a_repeated_generation_was_not_made_by_an_assignor(explain: Any) -> None:
+    """The coordinator writes it when a static member returns, and when the group changes its protocol."""
+    text = explain("turned")
+    assert "It is a rewrite." in text and "  No assignor ran. 2 members have 4 partitions. [1]" in text and "shared" not in text
 
 
 def test_hand_over_names_the_generation_that_it_finishes(explain: Any) -> None:
