@@ -87,9 +87,14 @@ def _to_client_strategy(group: StoredGeneration, today: str, strategy: str) -> I
     if not today:
         yield (
             f"Set partition.assignment.strategy of the members to {strategy}, followed by the assignor that they have now, and restart "
-            "them one after another."
+            "them one after another. Until all have it, the group keeps that assignor."
         )
-        yield "When all have it, take out the other one, and restart them one after another again. Until then the group keeps that."
+        yield f"When all have it, the group uses {strategy}: take out the other one, and restart them one after another again."
         return
-    yield f"Set partition.assignment.strategy={strategy},{today} of the members, and restart them one after another{rule}."
-    yield f"When all have it, take out {today}, and restart them one after another again. Until then the group keeps {today}."
+    # Each member votes for the first one in its list that all members have.
+    yield (
+        f"Set partition.assignment.strategy={strategy},{today} of the members, and restart them one after another{rule}. Until all have "
+        f"it, the group keeps {today}."
+    )
+    is_still_eager = " Until then they still give up all partitions in each rebalance." if strategy in COOPERATIVE and rule else ""
+    yield f"When all have it, the group uses {strategy}: take out {today}, and restart them one after another again.{is_still_eager}"

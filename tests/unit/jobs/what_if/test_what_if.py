@@ -217,7 +217,17 @@ def test_racks_are_ignored_by_some(ask: Any):
     ("group", "strategy", "steps"),
     [
         ("eager", "cooperative-sticky", ["partition.assignment.strategy=cooperative-sticky,range", "take out range"]),
+        (
+            "eager",
+            "cooperative-sticky",
+            ["Until all have it, the group keeps range.", "they still give up all partitions in each rebalance"],
+        ),
         ("pair", "range", ["partition.assignment.strategy=range,cooperative-sticky", "take out cooperative-sticky"]),
+        (
+            "pair",
+            "range",
+            ["the group keeps cooperative-sticky.", "the group uses range: take out cooperative-sticky, and restart them one "],
+        ),
         ("rdk", "cooperative-sticky", ["Stop all members, set partition.assignment.strategy=cooperative-sticky"]),
         ("rdk", "sticky", ["partition.assignment.strategy=sticky,range", "take out range"]),
         ("eager", "uniform", ["Kafka 4.0", "group.protocol=consumer and group.remote.assignor=uniform", "Restart the members"]),
@@ -240,8 +250,8 @@ def test_steps_name_no_assignor_that_is_not_known(tmp_path: Path, capsys: pytest
     (document,) = json.loads(capsys.readouterr().out)
     assert document["scenarios"][0]["strategies"][0]["steps"] == [
         "Set partition.assignment.strategy of the members to range, followed by the assignor that they have now, and restart them one "
-        "after another.",
-        "When all have it, take out the other one, and restart them one after another again. Until then the group keeps that.",
+        "after another. Until all have it, the group keeps that assignor.",
+        "When all have it, the group uses range: take out the other one, and restart them one after another again.",
     ]
 
 
