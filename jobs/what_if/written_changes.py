@@ -70,6 +70,9 @@ def _read_changes(options: WhatIfOptions) -> dict[str, Changes]:
     given = given_changes(options)
     if options.members is not None and {"add_members", "remove_members"}.intersection(given):
         raise UsageError("--members excludes --add-members and --remove-members: it tries counts of its own")
+    counts = [name for name in ("add_members", "remove_members") if isinstance(getattr(options, name), int) and name in given]
+    if options.threads_per_member != 1 and options.scenario is None and options.members is None and not counts:
+        raise UsageError("--threads-per-member needs --members, or a number of members that join or leave")
     if options.scenario is None:
         values = {name: getattr(options, name) for name in given}
         values.update({name: dict(values[name]) for name in ("partitions", "rack") if name in values})

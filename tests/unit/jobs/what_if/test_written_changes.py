@@ -35,6 +35,8 @@ def test_keys_of_a_file_are_the_changes_that_workers_know() -> None:
         ("g --all", "--all excludes names of groups"),
         ("g --strategies rang", "--strategies: "),
         ("g --members 2..3 --add-members 1", "--members excludes --add-members"),
+        ("g --threads-per-member 2", "--threads-per-member needs --members, or a number of members that join or leave"),
+        ("g --threads-per-member 2 --add-members a,b", "--threads-per-member needs --members, or a number of members that join or leave"),
     ],
 )
 def test_save_refuses_what_it_cannot_save_before_spark_starts(words: str, message: str) -> None:
