@@ -1,8 +1,8 @@
 """Lines of a text of ``kafka-consumer-groups`` as the tool wrote them: what other programs put before or around each line is left out.
 
 These are times of ``kubectl logs --timestamps``, names of ``kubectl logs --prefix`` and of Docker Compose, marks of a quotation, the bars
-of a table in Markdown, and codes for terminals. A text is changed only if the header of a table is found after such a mark and nowhere
-else. So a single quoted row in a plain table stays a damaged row.
+of a table in Markdown, tags of Jira and HTML beside a header, and codes for terminals. Marks are removed only if the header of a table is
+found after such a mark and nowhere else. So a single quoted row in a plain table stays a damaged row.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _HEADER_WORDS = r"(?:GROUP|TOPIC|CONSUMER-ID|COORDINATOR)\b"
 _PLAIN_HEADER = re.compile(rf"^[ \t]*{_HEADER_WORDS}[ \t]+[A-Z(#]", re.MULTILINE)
 _MARKED_HEADER = re.compile(rf"^(?:{'|'.join(f'({mark})' for mark in _MARKS)})[ \t]+{_HEADER_WORDS}[ \t]+[A-Z(#]", re.MULTILINE)
 _LINE_MARKS = tuple(re.compile(rf"^{mark}(?: |$)") for mark in _MARKS)
+_OPENED = re.compile(rf"^(?:<[a-z]{{1,10}}>|\{{(?:noformat|code)(?::\w{{1,20}})?\}}){{1,3}}(?={_HEADER_WORDS}[ \t]+[A-Z(#])", re.MULTILINE)
+_CLOSED = re.compile(r"(?:</(?:code|pre|p)>|\{noformat\}|\{code\}){1,3}(?=\r?$)", re.MULTILINE)
 _BAR = re.compile(r"\|")
 _BARRED_HEADER = re.compile(rf"^[ \t]*(?:\|[ \t]*)?{_HEADER_WORDS}[ \t]*\|[ \t]*[A-Z(#]", re.MULTILINE)
 
@@ -28,6 +30,9 @@ _BARRED_HEADER = re.compile(rf"^[ \t]*(?:\|[ \t]*)?{_HEADER_WORDS}[ \t]*\|[ \t]*
 def plain_lines(whole: str) -> list[str]:
     """Return the lines of a text without their ends; raises nothing, whatever the text is."""
     text = without_codes(whole.removeprefix("\ufeff"))
+    opened = _OPENED.sub("", text)
+    if opened != text:
+        text = _CLOSED.sub("", opened)
     # Not splitlines(): ids may hold what Python, but not Java, takes for the end of a line.
     lines = [line.rstrip("\r") for line in text.split("\n")]
     mark = _mark_of(text)

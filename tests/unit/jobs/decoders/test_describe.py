@@ -166,6 +166,16 @@ def test_what_is_before_each_line_changes_nothing(session, mark, is_stripped):
     assert parse(marked, groups[0].group_id) == parse(text, groups[0].group_id)
 
 
+@pytest.mark.parametrize(("opened", "closed"), [("{noformat}", "{noformat}"), ("{code:bash}", "{code}"), ("<pre><code>", "</code></pre>")])
+def test_tags_beside_a_table_change_nothing(opened, closed):
+    text = "\n".join([TABLE, *ROWS])
+    assert looks_like_describe(f"see:\n{opened}{TABLE}\r\n")
+    assert parse(f"{opened}{text}{closed}") == parse(text)
+    rows = [OFFSETS, offset_line(owner="c-1", host="/10.0.0.1", client="c")]
+    assert parse("\n".join([opened + rows[0], rows[1] + closed])) == parse("\n".join(rows))
+    assert parse(f"{text}{closed}").rejects, "a name may end so"
+
+
 @pytest.mark.parametrize("edge", ["", "|"])
 def test_table_of_markdown_is_read(edge):
     table = [f"{edge} {' | '.join(line.split())} {edge}" for line in (TABLE, *ROWS)]
