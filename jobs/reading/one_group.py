@@ -25,7 +25,10 @@ AUDIT_COLUMNS = (
     *("partitions_per_member_min", "partitions_per_member_max", "imbalance_ratio", "verdict", "better_strategy", "better_gain"),
     *("least_spread", "triggers", "causes"),
 )
-_SNAPSHOT_COLUMNS = ("cluster_id", "group_id", "generation", "observed_at", "position", "group_type", "state", "members", "leader_client")
+_SNAPSHOT_COLUMNS = (
+    *("cluster_id", "group_id", "generation", "observed_at", "position", "group_type", "state", "members", "leader_client"),
+    *("has_subscriptions", "is_generation_inferred"),
+)
 _MOVEMENT_COLUMNS = ("topic", "partition", "previous_member_id", "member_id", "kind", "cause", "resume_outcome", "lag")
 _FINDING_COLUMNS = ("cluster_id", "group_id", "generation", "observed_at", "position", "rule_id", "severity", "message", "advice")
 NEAREST = 5
@@ -83,6 +86,12 @@ class GroupGeneration:
     empty_since: datetime | None
     deletion: Deletion | None
     newest_position: int
+
+    @property
+    def is_of_a_moment(self) -> bool:
+        """Return whether the source shows groups at moments: the generation may have begun before its time."""
+        row = self.snapshot or {}
+        return bool(row.get("is_generation_inferred")) or row.get("has_subscriptions") is False
 
     @property
     def deleted_at(self) -> datetime | None:

@@ -56,9 +56,12 @@ def _happened(described: DescribedGeneration) -> Iterator[Statement]:
     group, audit = described.group, described.group.audit
     audited, snapshots = _audit_rows(audit), _snapshot_rows(described)
     kind = f" It is a {described.kind}." if described.kind else ""
-    until = "" if group.until is None else f" The next generation came at {moment(group.until)} UTC."
-    began = f" began at {moment(audit['observed_at'])} UTC.{kind}{until}"
+    came, began_at = ("was seen", "was seen") if group.is_of_a_moment else ("came", "began")
+    until = "" if group.until is None else f" The next generation {came} at {moment(group.until)} UTC."
+    began = f" {began_at} at {moment(audit['observed_at'])} UTC.{kind}{until}"
     yield Statement((f"Generation {audit['generation']} of group ", Name(group.key.group_id), began), (audited,))
+    if group.is_of_a_moment:
+        yield Statement(("Its source shows the group at moments, so it may have begun earlier.",), snapshots)
     partitions, members = count(audit["partition_count"], "partition"), count(audit["member_count"], "member")
     if not audit["member_count"]:
         yield Statement(("The group had no members.",), (audited,))

@@ -51,6 +51,9 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "turned", 10, both, ORDERS, audited={"previous_generation": 10, "partition_count": 4, "triggers": ["upgraded_to_consumer"]}
         ),
         generation("no-assignor", 10, both, ORDERS, strategy="", audited={"partition_count": 4}),
+        generation("described", 10, alone, ORDERS, has_subscriptions=False, is_generation_inferred=True),
+        generation("described", 20, both, ORDERS, has_subscriptions=False, is_generation_inferred=True),
+        generation("described-848", 10, alone, ORDERS, has_subscriptions=False, is_generation_inferred=False),
         generation("new", 2, both, ORDERS, audited={"movement_count": 0, "triggers": ["group_created", "member_joined"]}),
         generation("emptied", 10, [], ORDERS, strategy=""),
         *(
@@ -103,6 +106,14 @@ Rows
   [5] findings: cluster_id=c, group_id=pay, position=20, rule_id=range_crowded
   [6] findings: cluster_id=c, group_id=pay, position=10, rule_id=idle_members
 """
+
+
+@pytest.mark.parametrize("group", ["described", "described-848"])
+def test_generation_of_a_source_that_shows_moments_was_seen_and_may_have_begun_earlier(explain: Any, group: str) -> None:
+    first, second = explain(group, "--generation", "10").split("\n")[1:3]
+    until = " The next generation was seen at 2026-11-21 02:00:20 UTC." if group == "described" else ""
+    assert first == f"  Generation 10 of group {group} was seen at 2026-11-21 02:00:10 UTC.{until} [1]"
+    assert second == "  Its source shows the group at moments, so it may have begun earlier. [2]"
 
 
 def test_sentences_say_what_happened_why_and_what_to_change(explain: Any) -> None:
