@@ -23,6 +23,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from jobs.runtime.contract import contract_version
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
 from jobs.runtime.locations import LOG, is_warehouse, local_folder, masked
+from jobs.runtime.lost_commits import refuse_lost_commit
 from schemas.vocabulary import RunStatus
 
 StoredRow = dict[str, Any]
@@ -144,6 +145,7 @@ class PublishedTables:
             return None
         dataset = self._opened.get(table)
         if dataset is None:
+            refuse_lost_commit(self.folder / table, self.versions[table])
             with _opened_log(self.folder / table, self.versions[table]) as log:
                 dataset = _dataset_of(self.folder / table, log)
             self._opened[table] = dataset
@@ -168,6 +170,7 @@ def open_published(location: str) -> PublishedTables:
         raise NotAWarehouseError(f"warehouse {name}: no tables here; land captures first, or name another with --warehouse")
     try:
         with _opened_log(folder / "runs") as runs:
+            refuse_lost_commit(folder / "runs", runs.version())
             names = [field.name for field in runs.schema().fields]
             contract_version(name, "runs", f"delta.`{folder / 'runs'}`", runs.metadata().configuration, lambda: names)
             dataset = _dataset_of(folder / "runs", runs)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from jobs.runtime.contract import contract_version
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
 from jobs.runtime.locations import address
+from jobs.runtime.lost_commits import refuse_lost_commit
 from jobs.storage.delta_log import files_of, newest_sequence, row_count
 from jobs.storage.scratch import Scratch
 from jobs.storage.table_shape import current_columns
@@ -116,14 +117,28 @@ class TableReader(Scratch):
 
         Raises:
             NotAWarehouseError: nothing is published yet.
+            WarehouseDamagedError: a commit that is read is empty.
         """
+        self.refuse_lost(RUNS.name)
         newest = self.newest_run(RunStatus.PUBLISHED)
         if newest is None:
             raise NotAWarehouseError(f"warehouse {self.location}: nothing is published yet; use run or land first")
         versions = dict(newest["table_versions"])  # without tables of a later release, which readers see empty until the next run
         self._optional = versions.keys() & OPTIONAL_TABLES.keys()
-        self._published = {name: versions.get(name, 0) for name in self.table_names if name != RUNS.name}
+        published = {name: versions.get(name, 0) for name in self.table_names if name != RUNS.name}
+        for name, version in published.items():
+            self.refuse_lost(name, version)
+        self._published = published
         return newest
+
+    def refuse_lost(self, name: str, version: int | None = None) -> None:
+        """Refuse a table in a local folder if a commit up to a version is empty, and needed; None for the newest version.
+
+        Raises:
+            WarehouseDamagedError: naming the commit.
+        """
+        if self.folder is not None:
+            refuse_lost_commit(self.folder / name, self.version(name) if version is None else version)
 
     def read_before(self, name: str, run_sequence: int) -> DataFrame | None:
         """Return the rows of a table that were published before a run; None if nothing was.

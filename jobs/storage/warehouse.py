@@ -160,11 +160,12 @@ class Warehouse(TableReader):
         """Restore every table to the version that the last finished run left; return the new version of each table but ``runs``.
 
         Raises:
-            WarehouseDamagedError: a table is older than the last run left it.
+            WarehouseDamagedError: a table is older than the last run left it, or a commit of it is empty.
             WarehouseExchangedError: this is another warehouse than in an earlier call of this run.
         """
         self.check_identity()
         self.identity = self.stored_identity()
+        self.refuse_lost(RUNS.name)
         newest = self.newest_run()
         left = dict(newest["table_versions"]) if newest is not None else {}
         self._optional |= left.keys() & OPTIONAL_TABLES.keys()
@@ -174,6 +175,7 @@ class Warehouse(TableReader):
         versions = self.versions()
         for name, version in versions.items():
             expected = left.get(name, 0)
+            self.refuse_lost(name, min(version, expected))
             if self._restore(name, version, expected):
                 versions[name] += 1  # not read again: a later commit of an interrupted run must not become part of this one
             elif version < expected:

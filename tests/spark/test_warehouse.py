@@ -183,6 +183,32 @@ def test_a_log_without_commits_is_damage_and_no_empty_table(warehouse: Warehouse
         warehouse.is_empty(NAME)
 
 
+def test_empty_commit_of_a_finished_run_is_damage_and_of_a_dead_one_is_taken_back(warehouse: Warehouse) -> None:
+    """As a machine leaves it that stopped before the disk had the commit: Delta would read it as one without changes."""
+
+    def empty(name: str, version: int) -> bytes:
+        commit = warehouse.folder / name / "_delta_log" / f"{version:020}.json"
+        content = commit.read_bytes()
+        commit.with_name(f".{commit.name}.crc").unlink()
+        commit.write_bytes(b"")
+        return content
+
+    warehouse.append(NAME, topics(warehouse.spark, "a"))
+    publish(warehouse, 1)
+    for name in (NAME, RUNS.name):
+        content = empty(name, 1)
+        for read in (Warehouse.recover, Warehouse.read_published):
+            with pytest.raises(WarehouseDamagedError, match=f"{name}/_delta_log/{1:020}.json: the commit has no content"):
+                read(Warehouse(warehouse.spark, warehouse.location))
+        (warehouse.folder / name / "_delta_log" / f"{1:020}.json").write_bytes(content)
+    warehouse.append(NAME, topics(warehouse.spark, "b"))
+    empty(NAME, 2)
+    assert warehouse.recover()[NAME] == 3
+    publish(warehouse, 2, "failed")
+    assert warehouse.recover()[NAME] == 3, "nobody needs the empty commit any more"
+    assert hashes(warehouse) == ["a"]
+
+
 def test_a_warehouse_without_an_id_gets_one_and_keeps_it(warehouse: Warehouse) -> None:
     """As those of older releases are."""
     warehouse.spark.sql(f"ALTER TABLE {warehouse.identifier(RUNS.name)} UNSET TBLPROPERTIES ('{IDENTITY_PROPERTY}')")

@@ -99,6 +99,15 @@ def test_damaged_log_is_one_line(tmp_path: Path, table: str):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("table", ["runs", "offset_snapshots"])
+def test_empty_commit_is_damage(tmp_path: Path, table: str):
+    """Delta reads it as one without changes: rows would be missing without a word."""
+    write_warehouse(tmp_path, commit("g", "t", 0, 1, 10))
+    (tmp_path / table / "_delta_log" / f"{1:020}.json").write_bytes(b"")
+    with pytest.raises(WarehouseDamagedError, match=f"{table}/_delta_log/{1:020}.json: the commit has no content"):
+        open_published(str(tmp_path)).rows("offset_snapshots", ("group_id",))
+
+
 def test_missing_file_is_one_line(tmp_path: Path):
     write_warehouse(tmp_path, commit("g", "t", 0, 1, 10))
     for path in (tmp_path / "offset_snapshots").rglob("*.parquet"):
