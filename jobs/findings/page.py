@@ -28,8 +28,8 @@ members, loads and partitions left out are judged only in settled snapshots, in 
 guess what a source does not show. Text of `kafka-consumer-groups` shows no subscriptions, so rules on subscriptions find nothing there,
 and idle members are an `info`.
 
-The rules on rates, `hot_partition` and `hot_member`, use the metadata snapshots before and after each generation. Their findings change if
-a nearer one lands later.
+The rules on rates are `hot_partition`, `hot_member` and `records_cross_racks`. They use the metadata snapshots before and after each
+generation. Their findings change if a nearer one lands later. They find nothing unless the rates of all partitions of members are known.
 
 The last rules, from `commits_unsubscribed` on, judge only the newest generation of each group, with all commits, metadata snapshots and
 events that have landed. Their
