@@ -55,7 +55,7 @@ def assign(strategy: str, problem: GroupProblem, kafka_version: str | None = Non
         KafkaAssignorError: Kafka's own class throws on this input.
         NoResultError: Kafka never returns on this input, or the budget ran out.
         KafkaVersionError: the text is not a release, or the release does not have this assignor.
-        MalformedProblemError: two members have the same id, a member's topics are a string, or a topic of a KIP-848 group has no id.
+        MalformedProblemError: two members have the same id, a member's topics are no tuple, or a topic of a KIP-848 group has no id.
         UnknownStrategyError: no assignor has this name.
     """
     return find_assignor(strategy)(problem, kafka_version=kafka_version, step_budget=step_budget)

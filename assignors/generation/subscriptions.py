@@ -96,12 +96,17 @@ def distinct_subscriptions(members: Collection[Member]) -> dict[tuple[str, ...],
     In most groups all members have one list. To hash it for every member would take longer than a round robin over a million partitions.
 
     Raises:
-        MalformedProblemError: a member's topics are a string, which would be read letter by letter.
+        MalformedProblemError: a member's topics are a string, which would be read letter by letter, or a list or a set.
 
     >>> list(distinct_subscriptions([Member("a", ("t", "u")), Member("b", ("u",)), Member("c", ("t", "u"))]))
     [('t', 'u'), ('u',)]
     """
-    distinct = dict.fromkeys({id(member.topics): member.topics for member in members}.values())
+    try:
+        distinct = dict.fromkeys({id(member.topics): member.topics for member in members}.values())
+    except TypeError:
+        member = next(member for member in members if not isinstance(member.topics, tuple))
+        found = type(member.topics).__name__
+        raise MalformedProblemError(f"member {member.member_id} subscribes to a {found}, expected a tuple of topic names") from None
     for topics in distinct:
         if isinstance(topics, str):
             member = next(member for member in members if member.topics is topics)

@@ -154,10 +154,9 @@ def find_small_topics(subscription: tuple[str, ...], topics: Mapping[str, Topic]
     has partitions, and has a name that Kafka allows.
     """
     try:
-        counts = tuple([topics[topic].partition_count or 0 for topic in subscription])
-    except KeyError:
+        return _small_topics(subscription, tuple([topics[topic].partition_count or 0 for topic in subscription]))
+    except (KeyError, TypeError):  # a topic that does not exist, or topics that are no tuple: the general algorithm says so
         return None
-    return _small_topics(subscription, counts)
 
 
 @lru_cache(maxsize=64)  # strategies and generations of a group follow one another

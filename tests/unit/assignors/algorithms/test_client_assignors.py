@@ -175,3 +175,10 @@ def test_a_text_as_subscription_is_refused(strategy: str, topic: str) -> None:
     )
     with pytest.raises(MalformedProblemError, match=rf"member c0 subscribes to the string '{topic}', expected a tuple .* \('{topic}',\)"):
         assign(strategy, problem)
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky", "uniform", "server-range"])
+def test_a_list_as_subscription_is_refused(strategy: str) -> None:
+    members = (Member("c0", ("t",)), Member("c1", ["t"]))  # type: ignore[arg-type]
+    with pytest.raises(MalformedProblemError, match="member c1 subscribes to a list, expected a tuple of topic names"):
+        assign(strategy, GroupProblem({"t": Topic(3, topic_id="AAAAAAAAAAEAAAAAAAAAAg")}, members))
