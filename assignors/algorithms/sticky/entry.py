@@ -148,9 +148,11 @@ def _general_result_order(
         return member_ids
     walk = [member_ids[number] for number in general.walk]
     fixed = {member_ids[number] for number in rebalance.fixed_members}
-    final = [member_id for member_id in walk if member_id not in fixed] + [member_id for member_id in member_ids if member_id in fixed]
-    # Kafka's map never has the final order while it is small. So a bucket that is crowded only then is not crowded in Kafka.
-    if not any(map(has_crowded_bucket, (member_ids, walk, final))):
+    returning = [member_id for member_id in member_ids if member_id in fixed]
+    final = [member_id for member_id in walk if member_id not in fixed] + returning
+    # Kafka's map never has the final order while it is small. So a bucket that is crowded only then is not crowded in Kafka. But the map
+    # of those that return is smaller than that of all, and may have one that is.
+    if not any(map(has_crowded_bucket, (member_ids, walk, returning, final))):
         return hash_map_order(final)
     # Trees: keys that are removed and added again change the order.
     current = filled_map(map(member_ids.__getitem__, general.claimants), map(member_ids.__getitem__, general.returning), member_ids)

@@ -84,6 +84,17 @@ def test_members_share_a_bucket_only_in_the_order_in_which_kafka_fills_its_map(r
     assert [member_id for member_id in given if member_id.startswith("m")] == in_kafkas_order
 
 
+@pytest.mark.parametrize("release", ["2.8.2", None])
+def test_members_that_are_put_back_come_in_the_order_of_a_smaller_map(release: str | None) -> None:
+    """They share a bucket of the map that they are kept in, which makes a tree of it. The map of all members is larger."""
+    readers = [Member(f"x{number}", ("t",)) for number in range(83)]
+    numbers = (609, 708, 1528, 1748, 1847, 1968, 2408, 2419, 2705, 2727, 2804, 2903, 3409, 3608)
+    idle = [Member(f"m{number}", ("gone",)) for number in numbers]
+    given = assign("sticky", GroupProblem({"t": Topic(2)}, (*readers, *idle)), kafka_version=release)
+    in_kafkas_order = "m1748 m609 m3409 m2727 m1528 m2903 m3608 m2408 m2804 m708 m1847 m1968 m2419 m2705".split()
+    assert [member_id for member_id in given if member_id.startswith("m")] == in_kafkas_order
+
+
 @pytest.mark.parametrize("release", ["2.5.1", "2.8.2"])
 @pytest.mark.parametrize(("strategy", "taken"), [("sticky", "t-6 t-0"), ("cooperative-sticky", "t-6")])
 def test_new_member_below_the_lower_quota_takes_a_partition_from_a_full_one(strategy: str, taken: str, release: str) -> None:
