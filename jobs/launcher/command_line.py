@@ -105,17 +105,22 @@ def parse(arguments: Sequence[str]) -> CommandLine:
     return CommandLine(tuple(options), tuple(rest), **fields)
 
 
-def log_format(words: Sequence[str]) -> str:
-    """Return the format of log lines that a command line asks for, even if something else in it is wrong; empty if it asks for none.
+def option_value(words: Sequence[str], name: str) -> str:
+    """Return the value of the last use of an option that takes one, even if something else in the words is wrong; empty without one.
 
-    >>> log_format(["show", "--log-format", "json", "a", "--wrong"]), log_format(["run", "--log-format=text"]), log_format(["run"])
-    ('json', 'text', '')
+    >>> option_value(["show", "--log-format", "json", "a", "--wrong"], "--log-format"), option_value(["run", "--config=a"], "--config")
+    ('json', 'a')
     """
-    option, found = "--log-format", ""
+    found = ""
     for number, word in enumerate(words, 1):
-        if word == option or word.startswith(f"{option}="):
+        if word == name or word.startswith(f"{name}="):
             found = word.partition("=")[2] or "".join(words[number : number + 1])
     return found
+
+
+def log_format(words: Sequence[str]) -> str:
+    """Return the format of log lines that a command line asks for; empty if it asks for none."""
+    return option_value(words, "--log-format")
 
 
 def encode_arguments(words: Sequence[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from .command_line import CommandLine
+from .command_line import CommandLine, option_value
 
 LANDING_COMMANDS = ("run", "land")
 """Commands that read inputs."""
@@ -51,9 +51,10 @@ class Size(NamedTuple):
 def find_workload(line: CommandLine, conf_folder: str) -> Workload:
     """Return the inputs and tables of a command, from its options and its file of settings; paths are absolute."""
     command = line.command
-    path = os.path.join(line.folder, (option_values(command, "--config") or [f"{conf_folder}/local.yaml"])[-1])
+    path = os.path.join(line.folder, option_value(command, "--config") or f"{conf_folder}/local.yaml")
     text = content(path)
-    warehouse = option_values(command, "--warehouse") or file_values(text, "warehouse")
+    named = option_value(command, "--warehouse")
+    warehouse = [named] if named else file_values(text, "warehouse")
     folder = None if warehouse is None else local_folder((warehouse or ["./warehouse"])[-1], line.folder)
     if command[0] not in LANDING_COMMANDS:
         return Workload(warehouse=folder, is_short=command[0] in SHORT_COMMANDS)
@@ -67,7 +68,7 @@ def find_workload(line: CommandLine, conf_folder: str) -> Workload:
 
 
 def option_values(words: Iterable[str], name: str) -> list[str]:
-    """Return the values of all uses of an option in a command; none if it is not given.
+    """Return the values of all uses of an option that takes several, in a command; none if it is not given.
 
     >>> option_values(["run", "--input", "a", "b", "--wait=5", "--input=c"], "--input"), option_values(["run"], "--input")
     (['a', 'b', 'c'], [])
