@@ -10,7 +10,7 @@ from assignors.audit.movements import Movement
 from assignors.audit.triggers import Evidence
 from assignors.generation.balance import Balance
 from assignors.generation.generation import Generation
-from assignors.generation.subscriptions import subscribed_topics
+from assignors.generation.subscriptions import existing_partition_counts, subscribed_topics
 from assignors.model import AssignmentMapping, GroupProblem
 from assignors.replay.recurrence import Recurrences
 from assignors.replay.steps import OBSERVED
@@ -103,6 +103,14 @@ class SnapshotFacts:
         """Return the partitions for which the observed assignment has a violation of this code."""
         texts = (text for solution in self.solutions if solution.basis == OBSERVED for text in solution.violations)
         return [partition for found, _, partition in (text.partition(" ") for text in texts) if found == code]
+
+    def is_new_to_group(self, topic_partition: str) -> bool:
+        """Return whether a partition, as ``t-0``, did not exist in the generation before: a leader may not know it yet.
+
+        False if that generation is not known.
+        """
+        topic, _, partition = topic_partition.rpartition("-")
+        return self.previous is not None and int(partition) >= existing_partition_counts(self.previous.problem).get(topic, 0)
 
 
 def gather_facts(

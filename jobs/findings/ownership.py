@@ -99,19 +99,14 @@ def left_out_partitions(snapshot: SnapshotFacts) -> Found | None:
     """
     if not _can_judge_loads(snapshot) or any(topic.startswith(UNRESOLVED) for topic in _held(snapshot).topics):
         return None
-    missing, is_new = [], []
-    known = {} if snapshot.previous is None else existing_partition_counts(snapshot.previous.problem)
-    for topic_partition in snapshot.observed_violations("unassigned"):
-        topic, _, partition = topic_partition.rpartition("-")
-        if topic not in snapshot.uncertain_topics:
-            missing.append(topic_partition)
-            is_new.append(snapshot.previous is not None and int(partition) >= known.get(topic, 0))
+    unassigned = snapshot.observed_violations("unassigned")
+    missing = [one for one in unassigned if one.rpartition("-")[0] not in snapshot.uncertain_topics]
     if not missing:
         return None
     return Found(
         f"Nobody was given {counted(len(missing), 'partition')} of subscribed topics: {listed(missing)}",
         figures(left_out_count=len(missing), partitions=missing),
-        Severity.WARNING if all(is_new) else None,
+        Severity.WARNING if all(map(snapshot.is_new_to_group, missing)) else None,
         LOOK_FOR_THEM_BY_BROKERS if snapshot.evidence.is_consumer_protocol else LOOK_FOR_THEM,
     )
 

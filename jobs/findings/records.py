@@ -48,13 +48,17 @@ def uncertain_topics(snapshot: SnapshotFacts) -> Found | None:
     when=(
         "The group's own assignor, run on the same subscriptions and claims, gives other loads than the members have, or other "
         "partitions to nobody. In the first step of a cooperative rebalance only the loads count: which partitions are withheld is "
-        "the assignor's choice. The evidence names the partitions that would have another owner, the loads of both, and the leader's "
-        "client library if its bytes show it."
+        "the assignor's choice. The rule does not hold where all partitions that nobody was given are new to the group since the "
+        "generation before: its leader may not know them yet. The evidence names the partitions that would have another owner, the loads "
+        "of both, and the leader's client library if its bytes show it."
     ),
     advice=f"{OTHER_LIBRARY} {OTHER_RELEASE}",
 )
 def nonconformance(snapshot: SnapshotFacts) -> Found | None:
     """Return the assignor whose loads the observed assignment does not have, and the differences between the two."""
+    left_out = snapshot.observed_violations("unassigned")
+    if left_out and all(map(snapshot.is_new_to_group, left_out)):
+        return None  # it assigned other topics than those that were recomputed
     for solution in snapshot.solutions:
         if solution.basis == Basis.RECOMPUTED and solution.conformance == Conformance.DIFFERS:
             if not snapshot.is_settled and _all_loads(snapshot.observed.assignment) == _all_loads(solution.assignment or {}):

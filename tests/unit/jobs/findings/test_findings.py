@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors import GroupProblem, Topic
+from assignors import GroupProblem, Member, Topic
 from assignors.generation.generation import Generation
 from jobs.findings import COMMIT_RULES, LOAD_RULES, RULES, STUCK_RULES, Finding, SnapshotFacts, SolutionFacts, find
 from schemas.vocabulary import Rule
@@ -84,6 +84,20 @@ def test_other_partitions_withheld_are_no_other_assignment(is_settled: bool, kaf
     observed = Generation(3, "cooperative-sticky", GroupProblem({}, ()), {"a": (("t", 1), ("t", 2)), "b": ()})
     findings = find(SnapshotFacts((), (solved,), observed=observed, is_settled=is_settled), RULES)
     assert [finding.rule_id for finding in findings] == ["conformance_differs"] * is_found
+
+
+@pytest.mark.parametrize(("known_count", "is_found"), [(1, False), (2, True), (None, True)])
+def test_a_leader_that_does_not_know_new_partitions_has_no_other_assignor(known_count: int | None, is_found: bool) -> None:
+    given = {"a": (("t", 0),)}
+    solutions = (
+        solution("observed", "range", conformance="differs", assignment=given, violations=("unassigned t-1",)),
+        solution("recomputed", "range", conformance="differs", assignment={"a": (("t", 0), ("t", 1))}),
+    )
+    members = (Member("a", topics=("t",)),)
+    previous = None if known_count is None else Generation(2, "range", GroupProblem({"t": Topic(known_count)}, members), given)
+    observed = Generation(3, "range", GroupProblem({"t": Topic(2)}, members), given)
+    findings = find(SnapshotFacts((), solutions, observed=observed, previous=previous), RULES)
+    assert ("conformance_differs" in [finding.rule_id for finding in findings]) is is_found
 
 
 @pytest.mark.parametrize("conformance", ["exact", "equal_sets", "equal_balance", "not_comparable", None])
