@@ -309,12 +309,15 @@ def _resolve_topics(snapshot: Snapshot, before: Step | None, looks: ClusterLooks
     earlier = before.snapshot.assigned.values() if before is not None else ()
     abandoned = {topic for held in earlier for topic, _ in held}.difference(subscribed)
     nothing: frozenset[int] = frozenset()
-    return tuple(
-        looks.resolve(topic, snapshot.joined_at_ms, given.get(topic, nothing), claimed.get(topic, nothing))
-        if topic in subscribed
-        else looks.resolve(topic, snapshot.joined_at_ms, nothing, is_abandoned=True, is_empty=not snapshot.members)
-        for topic in sorted({*subscribed, *abandoned})
-    )
+    existing = {} if before is None else {topic.topic: (before.snapshot.joined_at_ms, topic.partition_count) for topic in before.topics}
+
+    def resolved(topic: str) -> ResolvedTopic:
+        if topic not in subscribed:
+            return looks.resolve(topic, snapshot.joined_at_ms, nothing, is_abandoned=True, is_empty=not snapshot.members)
+        of_topic = (given.get(topic, nothing), claimed.get(topic, nothing))
+        return looks.resolve(topic, snapshot.joined_at_ms, *of_topic, existing_before=existing.get(topic, (0, 0)))
+
+    return tuple(resolved(topic) for topic in sorted({*subscribed, *abandoned}))
 
 
 def _by_topic(lists: Iterable[Iterable[TopicPartition]]) -> dict[str, set[int]]:

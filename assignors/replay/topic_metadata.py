@@ -78,17 +78,18 @@ class ClusterLooks:
         given: Set[int],
         claimed: Set[int] = frozenset(),
         *,
+        existing_before: tuple[int, int] = (0, 0),
         is_abandoned: bool = False,
         is_empty: bool = False,
     ) -> ResolvedTopic:
         """Return the topic as in the first metadata snapshot that fits: the last before, the first after, the second last before.
 
         A metadata snapshot fits if it has every partition that members have or claim. A claim is of the generation before. So a claimed
-        partition may have been deleted since, if nobody has it now and an earlier one of the three has it. If a metadata snapshot has
-        other partitions too, its neighbour in time must not lack exactly these. An earlier neighbour would if they were added after the
-        generation, a later one if the topic was deleted before it. If none fits, the last one before is used. If none has the topic, its
-        partitions are inferred from those that members have or claim. Numbers that no topic can have are ignored, so that their owners
-        have partitions that do not exist.
+        partition may have been deleted since, if nobody has it now. It existed in an earlier one of the three, or in the generation before
+        if the metadata snapshot is from after that. If a metadata snapshot has other partitions too, its neighbour in time must not lack
+        exactly these. An earlier neighbour would if they were added after the generation, a later one if the topic was deleted before it.
+        If none fits, the last one before is used. If none has the topic, its partitions are inferred from those that members have or claim.
+        Numbers that no topic can have are ignored, so that their owners have partitions that do not exist.
 
         If the first metadata snapshot with the topic is a later one, and nobody has or claims the topic's last partitions, they may have
         been added since. Then the count is inferred too: up to the last partition that a member has or claims.
@@ -97,6 +98,7 @@ class ClusterLooks:
             joined_at_ms: when the members had joined.
             given: partitions of the topic that members have.
             claimed: partitions of the topic that members claim.
+            existing_before: when the members of the generation before had joined, and the topic's partition count there.
             is_abandoned: the topic existed in the generation before, and nobody subscribes to it now. If no metadata snapshot has it, it
                 may still exist.
             is_empty: the group has no members. That nobody has a partition does not show that the topic was deleted.
@@ -119,8 +121,10 @@ class ClusterLooks:
         known = [candidate for candidate in candidates if self._exists(candidate[0])]
         for number, neighbour, basis in known:
             count = self._count(runs, number) or 0
-            deleted = max((self._count(runs, earlier) or 0 for earlier in range(before - 1, number)), default=0)
-            if not _has_all(count, given, claimed, deleted):
+            deleted_from = max((self._count(runs, earlier) or 0 for earlier in range(before - 1, number)), default=0)
+            if self._times_ms[number] >= existing_before[0]:
+                deleted_from = max(deleted_from, existing_before[1])
+            if not _has_all(count, given, claimed, deleted_from):
                 continue
             is_later = neighbour > number
             if (is_empty and is_later) or not _is_lacking(self._count(runs, neighbour), count, given if is_later else needed):
@@ -167,7 +171,7 @@ def _has_all(count: int, given: Set[int], claimed: Set[int], deleted_from: int) 
     """Return whether a topic has every partition that members have or claim, apart from claimed ones that were deleted.
 
     Args:
-        deleted_from: the partition count in an earlier metadata snapshot.
+        deleted_from: the partition count at an earlier moment.
     """
     numbers = given | claimed
     if not numbers or 0 <= min(numbers) <= max(numbers) < count:

@@ -789,3 +789,12 @@ def test_a_group_without_members_does_not_show_that_its_topic_was_deleted() -> N
     cluster = ClusterLooks([0, 150, 250], {"t": [TopicRun(0, 1, 2)]})
     _, step = play(Replay(()), cluster, snapshot(1, {"a": "t0 t1"}), snapshot(2, {}, joined_at_ms=200))
     assert [(topic.partition_count, topic.basis) for topic in step.topics] == [(2, LookBasis.BEFORE)]
+
+
+def test_claims_do_not_keep_a_topic_that_was_deleted_long_before() -> None:
+    """The generation before had u. The two metadata snapshots before this one do not."""
+    cluster = ClusterLooks([0, 120, 150, 250], {"t": [TopicRun(0, 3, 1)], "u": [TopicRun(0, 0, 2)]})
+    first = snapshot(1, {"a": "t0 u0 u1"}, member("a", "tu"), strategy=COOPERATIVE)
+    second = snapshot(2, {"a": "t0"}, member("a", "tu", owned="t0 u0 u1", at=1), strategy=COOPERATIVE, joined_at_ms=200)
+    _, step = play(Replay(()), cluster, first, second)
+    assert [(topic.partition_count, topic.is_uncertain) for topic in step.topics] == [(1, False), (0, False)]

@@ -61,6 +61,23 @@ def test_claims_of_the_generation_before_do_not_show_that_partitions_still_exist
     assert (found.partition_count, found.basis, found.is_uncertain) == (*expected, False)
 
 
+@pytest.mark.parametrize(
+    ("counts", "existing_before", "expected"),
+    [
+        pytest.param((0, 0, 0), (15, 2), (0, BEFORE, False), id="it existed in the generation before, and not since"),
+        pytest.param((0, 0, 0), (22, 2), (0, AFTER, False), id="the looks before are from before that generation"),
+        pytest.param((0, 0, 0), (15, 1), (0, BEFORE, True), id="it had fewer partitions then"),
+        pytest.param((1, 1, 2), (22, 2), (2, AFTER, False), id="it had grown after the looks before"),
+    ],
+)
+def test_claimed_partitions_of_the_generation_before_may_be_gone_for_long(
+    counts: tuple[int, ...], existing_before: tuple[int, int], expected: tuple[int, LookBasis, bool]
+) -> None:
+    joined_ms, count = existing_before
+    resolved = cluster(3, *counts).resolve("t", JOINED_AT + 10, set(), {0, 1}, existing_before=(joined_ms + 10, count))
+    assert (resolved.partition_count, resolved.basis, resolved.is_uncertain) == expected
+
+
 def test_a_group_without_members_does_not_show_that_a_topic_was_deleted() -> None:
     found = cluster(3, 3, 0).resolve("t", JOINED_AT, set(), is_abandoned=True, is_empty=True)
     assert (found.partition_count, found.basis) == (3, BEFORE)
@@ -200,3 +217,20 @@ def test_new_metadata_changes_no_generation_where_all_snapshots_agree(
     before = [look for look in seen if not look[2]]
     assume(any(count for _, count, _ in before) or not any(count for _, count, _ in seen))  # where it was in no look, all is asked again
     assert cluster_looks(before).resolve("t", joined_at, held, claimed) == cluster_looks(seen).resolve("t", joined_at, held, claimed)
+
+
+@settings(max_examples=500)
+@given(looks_and_moments(), st.integers(0, 12), st.tuples(*[st.sets(st.integers(0, 3))] * 3))
+def test_new_metadata_changes_no_second_generation_where_all_snapshots_agree(
+    looks_and_moment: tuple[list[tuple[int, int, bool]], int], since_ms: int, sets: tuple[set[int], set[int], set[int]]
+) -> None:
+    """The topic as in the generation before takes part too."""
+    (seen, joined_at), (held_before, held, claimed) = looks_and_moment, sets
+    before = [look for look in seen if not look[2]]
+    assume(any(count for _, count, _ in before) or not any(count for _, count, _ in seen))
+    found = []
+    for cluster_then in (cluster_looks(before), cluster_looks(seen)):
+        first = cluster_then.resolve("t", joined_at - since_ms, held_before)
+        existing = (joined_at - since_ms, first.partition_count)
+        found.append((first, cluster_then.resolve("t", joined_at, held, claimed, existing_before=existing)))
+    assert found[0] == found[1]
