@@ -223,7 +223,7 @@ def _check_options(options: LocationOptions, settings: Settings) -> None:
         if getattr(landing, name) is not None and landing.bootstrap_servers and not settings.inputs:
             raise UsageError(f"--{name.replace('_', '-')} needs --input: a live cluster is no file")
     if ReportOptions.of(options).export_dir and not settings.report.export:
-        raise UsageError("--export-dir needs --export, or report.export in the settings")
+        logger.warning("report makes no use of --export-dir without --export")
 
 
 def _what_if(options: WhatIfOptions) -> str:

@@ -86,7 +86,8 @@ class Options:
     def add_to(cls, parser: argparse.ArgumentParser) -> None:
         """Add these options to the parser of their command."""
         for name in cls.unused:
-            parser.add_argument(name, action=Unused, dest=RENAMED, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+            hidden: dict[str, Any] = {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+            parser.add_argument(name, action=Unused, dest=RENAMED, type=_OF_OTHER_STAGES[name], **hidden)
         for one in fields(cls):
             default: Any = one.default
             if one.metadata.get("action") == "extend" and default is not None:
@@ -194,6 +195,10 @@ def partition(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise argparse.ArgumentTypeError(f"expected a partition number, found {text[:50]!r}")
     return int(text)
+
+
+_OF_OTHER_STAGES = {"--as-of": moment, "--cluster-id": cluster_name, "--run-id": run_name, "--strategies": names, "--wait": wait_seconds}
+"""Options that a command may take without a use for them -> how their values are parsed all the same."""
 
 
 def servers(text: str) -> str:

@@ -226,7 +226,6 @@ def test_a_flag_with_a_mistake_says_so() -> None:
         (["assign", "--expand", "g", "--wait", "5"], "--expand excludes --wait: it prints what was computed"),
         (["land", "--bootstrap-servers", "b:1", "--format", "dump-log"], "--format needs --input: a live cluster is no file"),
         (["land", "--bootstrap-servers", "b:1", "--offsets-partition", "0"], "--offsets-partition needs --input: a live"),
-        (["report", "--export-dir", "d"], "--export-dir needs --export, or report.export in the settings"),
         (["collect", "--bootstrap-servers", "b:1", "--output", "d", "--poll-interval", "5"], "--poll-interval needs --follow"),
         (["collect", "--bootstrap-servers", "b:1", "--output", "d", "--metadata-interval", "5"], "--metadata-interval needs --follow"),
         (["report", "--quiet", "--verbose"], "--quiet and --verbose exclude each other"),
@@ -275,10 +274,19 @@ def test_stages_with_a_use_for_an_option_are_named(capsys: pytest.CaptureFixture
     assert "verify has no option --strategies, unlike run, assign, what-if; " in capsys.readouterr().err
 
 
-def test_cluster_without_groups_to_show_is_a_warning(executed: list, capsys: pytest.CaptureFixture) -> None:
-    assert cli.console_main(["assign", "--cluster-id", "c"]) == 0
-    assert "assign makes no use of --cluster-id without --expand" in capsys.readouterr().err
-    assert [command.name for command, *_ in executed] == ["assign"]
+@pytest.mark.parametrize(("argv", "needed"), [(["assign", "--cluster-id", "c"], "--expand"), (["report", "--export-dir", "d"], "--export")])
+def test_option_without_the_one_that_needs_it_is_a_warning(
+    argv: list[str], needed: str, executed: list, capsys: pytest.CaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.console_main(argv) == 0
+    assert f"{argv[0]} makes no use of {argv[1]} without {needed}\n" in capsys.readouterr().err
+    assert [command.name for command, *_ in executed] == argv[:1]
+
+
+def test_value_of_an_option_without_a_use_is_checked(capsys: pytest.CaptureFixture) -> None:
+    assert cli.console_main(["report", "--wait", "long"]) == 2
+    assert "expected a number of seconds from 0, found 'long'" in capsys.readouterr().err
 
 
 def test_messages_have_the_name_of_the_program_that_was_typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
