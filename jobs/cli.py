@@ -90,9 +90,9 @@ def main(argv: Sequence[str] | None = None, interruption: Interruption | None = 
     interruption = interruption or Interruption()
     words = list(sys.argv[1:] if argv is None else argv)
     set_up_logging(log_format(words))  # also for a mistake in these words
-    command, options, renamed = _parsed(words, interruption)
+    command, options, warnings = _parsed(words, interruption)
     set_up_logging(options.log_format, logging.DEBUG if options.verbose else logging.WARNING if options.quiet else logging.INFO)
-    for line in renamed:
+    for line in warnings:
         logger.warning("%s", line)
     with _ending(command.name, interruption) as facts:
         _check_packages()

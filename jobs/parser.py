@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 from jobs.launcher.messages import program
 from jobs.launcher.spelling import SPARK_OPTIONS, meant
 from jobs.options import COMMANDS, EPILOG, Command, CommandOptions
-from jobs.runtime.arguments import RENAMED, Unused
+from jobs.runtime.arguments import WARNINGS, Unused
 from jobs.runtime.errors import UsageError
 from jobs.runtime.installation import evenkeel_version
 
@@ -63,14 +63,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 class Parsed(NamedTuple):
-    """A parsed command line: the command, its options (of the class that the command names), and a log line for each former name.
-
-    Options that the command makes no use of have such a line too.
-    """
+    """A parsed command line: the command, its options (of the class that the command names), and log lines about these options."""
 
     command: Command
     options: CommandOptions
-    renamed: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def parse(argv: Sequence[str] | None = None) -> Parsed:
@@ -110,6 +107,6 @@ def parse(argv: Sequence[str] | None = None) -> Parsed:
     elif words and words[0] in SPARK_OPTIONS - {"--version"}:
         raise UsageError(f"{words[0]} is an option of Spark, which only ./spark-submit.sh takes")
     given = vars(parser.parse_args(words))
-    command, renamed = COMMANDS[given.pop("command")], given.pop(RENAMED, ())
+    command, warnings = COMMANDS[given.pop("command")], given.pop(WARNINGS, ())
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    return Parsed(command, command.options(**values), renamed)
+    return Parsed(command, command.options(**values), warnings)

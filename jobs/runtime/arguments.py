@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from jobs.runtime.locations import is_text, on_one_line
 
 LONGEST_RUN_NAME = 250
-RENAMED = "renamed"
-"""Name in a parsed command line of the log lines for options that were given by a former name, or that the command makes no use of."""
+WARNINGS = "warnings"
+"""Name in a parsed command line of the log lines about its options, such as those that were given by a former name."""
 FORMERLY = "formerly"
 ALIASES = "aliases"
 POSITIONAL = "positional"
@@ -45,21 +45,24 @@ def positional(default: Any, **argument: Any) -> Any:
 
 
 class _Renamed(argparse.Action):
-    """Takes the value of an option that was given by its former name, and adds a line with both names to ``RENAMED``."""
+    """Takes the value of an option that was given by its former name, and adds a line with both names to ``WARNINGS``."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, name: str | None = None) -> None:
         setattr(namespace, self.dest, value)
         new = f"--{self.dest.replace('_', '-')}"
-        setattr(namespace, RENAMED, (*getattr(namespace, RENAMED, ()), f"{name} is now called {new}; the old name works until release 1.0"))
+        _warn(namespace, f"{name} is now called {new}; the old name works until release 1.0")
 
 
 class Unused(argparse.Action):
-    """Takes an option that the command makes no use of, and adds a line that says so to ``RENAMED``."""
+    """Takes an option that the command makes no use of, and adds a line that says so to ``WARNINGS``."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, name: str | None = None) -> None:
         command = parser.prog.rpartition(" ")[2]
-        line = f"{command} makes no use of {name}; it takes this option until release 1.0"
-        setattr(namespace, RENAMED, (*getattr(namespace, RENAMED, ()), line))
+        _warn(namespace, f"{command} makes no use of {name}; it takes this option until release 1.0")
+
+
+def _warn(namespace: argparse.Namespace, line: str) -> None:
+    setattr(namespace, WARNINGS, (*getattr(namespace, WARNINGS, ()), line))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +90,7 @@ class Options:
         """Add these options to the parser of their command."""
         for name in cls.unused:
             hidden: dict[str, Any] = {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
-            parser.add_argument(name, action=Unused, dest=RENAMED, type=_OF_OTHER_STAGES[name], **hidden)
+            parser.add_argument(name, action=Unused, dest=WARNINGS, type=_OF_OTHER_STAGES[name], **hidden)
         for one in fields(cls):
             default: Any = one.default
             if one.metadata.get("action") == "extend" and default is not None:

@@ -260,8 +260,8 @@ UNUSED = {
 def test_option_without_a_use_is_taken_with_a_warning_and_is_not_in_the_help(command: str, capsys: pytest.CaptureFixture) -> None:
     words = UNUSED[command].split()
     names = [word for word in words if word.startswith("--")]
-    renamed = parse([command, *(["g"] if command == "what-if" else []), *words]).renamed
-    assert renamed == tuple(f"{command} makes no use of {name}; it takes this option until release 1.0" for name in names)
+    warnings = parse([command, *(["g"] if command == "what-if" else []), *words]).warnings
+    assert warnings == tuple(f"{command} makes no use of {name}; it takes this option until release 1.0" for name in names)
     with pytest.raises(SystemExit):
         parse([command, "--help"])
     shown = re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)

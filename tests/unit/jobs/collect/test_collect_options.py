@@ -63,8 +63,8 @@ FORMER = {"--look-every": "metadata_interval", "--poll-every": "poll_interval", 
 def test_former_name_of_an_option_works_and_names_the_new_one(former: str, name: str) -> None:
     parsed = parse_command([*NEEDED, former, "7"])
     assert getattr(parsed.options, name) == 7.0
-    assert parsed.renamed == (f"{former} is now called --{name.replace('_', '-')}; the old name works until release 1.0",)
-    assert parse_command([*NEEDED, f"--{name.replace('_', '-')}", "7"]).renamed == ()
+    assert parsed.warnings == (f"{former} is now called --{name.replace('_', '-')}; the old name works until release 1.0",)
+    assert parse_command([*NEEDED, f"--{name.replace('_', '-')}", "7"]).warnings == ()
     with pytest.raises(UsageError, match=f"{former}: expected 0.1 to 86400 seconds"):
         parse(former, "0")
 
