@@ -43,6 +43,8 @@ SHARING = {
 """File -> the group of files that share a dear fixture; every other file is a group of its own.
 
 The marks ``xdist_group`` would say it in the files, but have no effect with pytest 9.2 and xdist 3.8: names of tests cannot be changed."""
+WITH_A_BROKER = "tests/kafka"
+"""Folder whose files are one group of tests: they share a broker."""
 TABLES_IN_MEMORY = 100
 MANY_TESTS = 2000
 """Tests from which on a run takes so long that the second compiler pays."""
@@ -115,7 +117,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def group_of(nodeid: str) -> str:
     """Return the group of a test, which runs in one process."""
     path = nodeid.partition("::")[0]
-    return SHARING.get(Path(path).name, path)
+    return WITH_A_BROKER if path.startswith(f"{WITH_A_BROKER}/") else SHARING.get(Path(path).name, path)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
