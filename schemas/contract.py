@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-CONTRACT_VERSION = 16
+CONTRACT_VERSION = 17
 """What readers of the tables can rely on. It grows by one when a table or a column is added or a meaning changes, not with the words of a
 comment."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"

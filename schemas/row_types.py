@@ -79,6 +79,7 @@ class OffsetCommitRow(RowKey, total=False):
     topic_id: str | None
     committed_offset: int | None
     leader_epoch: int | None
+    end_offset: int | None
     metadata: str | None
     committed_at: int | None
     expires_at: int | None

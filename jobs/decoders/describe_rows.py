@@ -67,6 +67,7 @@ def _offset_row(group_id: str, commit: Offset, as_of_ms: int) -> DecodedRow:
         "observed_at": micros(as_of_ms),
         "committed_offset": commit.committed_offset,
         "leader_epoch": commit.leader_epoch,
+        "end_offset": commit.log_end_offset,
         "is_deleted": False,
         "fingerprint": _sha256([commit.committed_offset, commit.leader_epoch]),
     }

@@ -14,7 +14,7 @@ from jobs.reading.published import PublishedTables, StoredRow
 from jobs.reading.stored import GroupKey
 from jobs.reading.weights import SeenPartition, lag_at, newest_two, seen_partitions, snapshot_times
 from jobs.runtime.errors import UsageError
-from schemas.vocabulary import Basis
+from schemas.vocabulary import Basis, Source
 
 INDEX_COLUMNS = ("position", "generation", "observed_at", "member_count")
 AUDIT_COLUMNS = (
@@ -40,10 +40,10 @@ class PartitionOffsets:
     """One partition at a moment. What is not known is None.
 
     Attributes:
-        committed_offset: of the last commit up to the metadata snapshot; up to the moment itself where there is no metadata snapshot.
-        end_offset: end of the log in the newest metadata snapshot.
+        committed_offset: of the last commit up to ``seen_at``; up to the moment itself where no end is known.
+        end_offset: end of the log in the newest metadata snapshot, or beside a commit that is later.
         lag: records from the one to the other, not below 0.
-        seen_at: time of that metadata snapshot.
+        seen_at: time of that metadata snapshot or commit.
     """
 
     committed_offset: int | None
@@ -175,13 +175,34 @@ def read_offsets(
     commits = _commits(tables, key, {topic: times.get(topic, until) for topic in topics})
     committed = [(topic, number) for (topic, number), row in commits.items() if row["committed_offset"] is not None]
     others = [one for one in committed if one[0] not in times or one[1] in seen.get((key.cluster_id, one[0], times[one[0]]), {})]
+    beside = _commits_with_ends(tables, key, topics, until)
     found: dict[TopicPartition, PartitionOffsets] = {}
-    for topic, partition in {*partitions, *others}:
+    for topic, partition in {*partitions, *others, *beside}:
         in_topic = seen.get((key.cluster_id, topic, times[topic]), {}) if topic in times else {}
-        offsets = _offsets(commits.get((topic, partition)), in_topic.get(partition))
+        commit, partition_seen = commits.get((topic, partition)), in_topic.get(partition)
+        described = beside.get((topic, partition))
+        if described is not None and _is_last(described, commit, partition_seen):
+            commit, partition_seen = described, SeenPartition(described["observed_at"], described["topic_id"], described["end_offset"])
+        offsets = _offsets(commit, partition_seen)
         if offsets is not None:
             found[topic, partition] = offsets
     return found
+
+
+def _commits_with_ends(
+    tables: PublishedTables, key: GroupKey, topics: Collection[str], until: datetime | None
+) -> dict[TopicPartition, StoredRow]:
+    """Return the last described commit of each partition up to a moment, if it has the end of the log beside it."""
+    wanted = {**_named(key), "topic": list(topics), "source": [str(Source.DESCRIBE)]}
+    columns = ("observed_at", "topic_id", "committed_offset", "end_offset")
+    last = tables.newest("offset_snapshots", ("topic", "partition"), columns, wanted, until=until)
+    return {(row["topic"], row["partition"]): row for row in last if row["end_offset"] is not None}
+
+
+def _is_last(described: StoredRow, commit: StoredRow | None, seen: SeenPartition | None) -> bool:
+    """Return whether neither the last commit nor the end in a metadata snapshot is later than a described commit."""
+    times = [commit["observed_at"] if commit is not None else None, seen.observed_at if seen is not None else None]
+    return all(time is None or time <= described["observed_at"] for time in times)
 
 
 def _offsets(commit: StoredRow | None, seen: SeenPartition | None) -> PartitionOffsets | None:

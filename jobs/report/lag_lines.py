@@ -15,7 +15,7 @@ _NO_COMMIT, _NO_END = "the group has no commit of it", "no metadata snapshot has
 
 @dataclass(frozen=True)
 class LagLine:
-    """The lag of one partition by its newest commit and the newest metadata snapshot; an empty member is nobody."""
+    """The lag of one partition by its newest commit and the newest end of its log; an empty member is nobody."""
 
     member: str
     member_short: str
@@ -41,7 +41,7 @@ def total_lag(lags: Sequence[Row]) -> Figure:
         lags: rows of ``ReportRows.lags`` of the group; all have the same total.
     """
     if not lags or lags[0]["group_lag"] is None:
-        return Figure(EN_DASH, "no partition has both a commit and a metadata snapshot with the end of its log")
+        return Figure(EN_DASH, "no partition has both a commit and a known end of its log")
     total, known, partitions = int(lags[0]["group_lag"]), lags[0]["known_count"], lags[0]["partition_total"]
     if known == partitions:
         return count(total)

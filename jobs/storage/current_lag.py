@@ -1,4 +1,6 @@
-"""The lag of now: the newest commit of each partition against the end of its log in the newest metadata snapshot.
+"""The lag of now: the newest commit of each partition against the newest known end of its log.
+
+The end is that of the newest metadata snapshot, or the one that the source has beside the commit, whichever is later.
 
 Nothing of it is stored. It changes with every commit and every metadata snapshot, also if a group never rebalances.
 """
@@ -100,10 +102,20 @@ def sum_of_lags(column: str = "lag") -> Column:
 
 
 def _live_commits(last: DataFrame) -> DataFrame:
-    """Return the partitions whose last commit is not deleted: ``PARTITION_KEY``, commit_topic, committed_offset, committed_at."""
+    """Return the partitions whose last commit is not deleted.
+
+    Rows: ``PARTITION_KEY``; commit_topic, committed_offset, committed_at; end_beside and beside_at: the end of the log that the source has
+    beside the commit, and its time, both null without one.
+    """
     live = last_of_partitions(last).where("NOT is_deleted")
-    committed_at = F.timestamp_micros("committed_us").alias("committed_at")
-    return live.select(*PARTITION_KEY, F.col("topic_hash").alias("commit_topic"), "committed_offset", committed_at)
+    return live.select(
+        *PARTITION_KEY,
+        F.col("topic_hash").alias("commit_topic"),
+        "committed_offset",
+        F.timestamp_micros("committed_us").alias("committed_at"),
+        F.col("end_offset").alias("end_beside"),
+        F.when(F.col("end_offset").isNotNull(), F.timestamp_micros("observed_us")).alias("beside_at"),
+    )
 
 
 def _with_lag(commits: DataFrame, looks: DataFrame) -> DataFrame:
@@ -111,10 +123,12 @@ def _with_lag(commits: DataFrame, looks: DataFrame) -> DataFrame:
     rows = commits.join(newest_ends(looks), [*TOPIC_KEY, "partition"], "left")
     # Offsets of an earlier or later topic with the same name do not count.
     is_same = F.coalesce(F.col("commit_topic") == F.col("looked_topic"), F.lit(True))
+    looked_at = F.when(is_same & F.col("end_offset").isNotNull(), F.col("looked_at"))
+    is_beside = F.col("beside_at").isNotNull() & (looked_at.isNull() | (F.col("beside_at") >= looked_at))
     known = rows.withColumns(
         {
-            "end_offset": F.when(is_same, F.col("end_offset")),
-            "looked_at": F.when(is_same & F.col("end_offset").isNotNull(), F.col("looked_at")),
+            "end_offset": F.when(is_beside, F.col("end_beside")).when(is_same, F.col("end_offset")),
+            "looked_at": F.when(is_beside, F.col("beside_at")).otherwise(looked_at),
         }
     )
     return known.withColumn("lag", waiting_records(F.col("committed_offset"), F.col("end_offset")))

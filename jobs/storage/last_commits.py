@@ -29,7 +29,7 @@ ROWS_A_COMMIT = 20
 
 _ROW_KEY = (*GROUP_KEY, "topic", "block")
 _ENTRY_KEY = (*PARTITION_KEY, "block", "source", "offsets_partition", "open_position")
-_OF_LAST = ("is_deleted", "observed_us", "committed_offset", "committed_us", "expires_us", "topic_hash")
+_OF_LAST = ("is_deleted", "observed_us", "committed_offset", "committed_us", "expires_us", "topic_hash", "end_offset")
 _SMALLEST, _LARGEST, _SUMMED = ("first_us", "first_commit_us"), ("newest_us", "newest_commit_us"), ("record_count", "commit_count")
 _IN_ENTRY = [name for name in COMMIT_ENTRY.names if name != "is_last"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from jobs.storage.solution_rows import holdings_of_rows
-from jobs.storage.table_shape import column_definition, declared_properties
+from jobs.storage.table_shape import declared_properties, missing_columns
 from jobs.storage.warehouse import Warehouse
 from schemas.tables import ALL_TABLES, CONTRACT_VERSION, RUNS, SOLUTIONS
 
@@ -32,8 +32,8 @@ def refuse_newer(warehouse: Warehouse) -> None:
 def migrate(warehouse: Warehouse) -> None:
     """Give tables of an older contract the columns they lack, and this release's properties.
 
-    The new columns are null in existing rows, with two exceptions. The assignments of each solution are packed, since later generations
-    need them. A renamed column gets the values of its former name. A warehouse without an id gets one.
+    New columns, and new fields of structs in arrays, are null in existing rows, with two exceptions. The assignments of each solution are
+    packed, since later generations need them. A renamed column gets the values of its former name. A warehouse without an id gets one.
 
     Raises:
         NotAWarehouseError: a table is newer, as after a newer release that died while it migrated.
@@ -43,11 +43,11 @@ def migrate(warehouse: Warehouse) -> None:
         if found == CONTRACT_VERSION:
             continue
         logger.info("%s: migrating from contract version %d to %d", name, found, CONTRACT_VERSION)
-        present = warehouse.stored_columns(name)
-        missing = [column_definition(column) for column in spec.stored_schema if column.name not in present]
+        stored = warehouse.stored_schema(name)
+        missing = missing_columns(stored, spec)
         if missing:
             warehouse.alter(name, f"ADD COLUMNS ({', '.join(missing)})")
-        renamed = {column: former for former, column in spec.former.items() if former in present and column not in present}
+        renamed = {column: former for former, column in spec.former.items() if former in stored.names and column not in stored.names}
         if renamed:
             warehouse.fill(name, ", ".join(f"{column} = {former}" for column, former in renamed.items()))
         if spec is SOLUTIONS and found < WITH_HOLDINGS:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from jobs.runtime.contract import contract_version
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
@@ -78,9 +78,9 @@ class TableReader(Scratch):
         version = self._published.get(name)
         return self.version(name) if version is None else version
 
-    def stored_columns(self, name: str) -> set[str]:
+    def stored_schema(self, name: str) -> StructType:
         """Return the columns that a table has; an older release may have made it with fewer than ``read`` returns."""
-        return set(self.spark.table(self.identifier(name)).columns)
+        return self.spark.table(self.identifier(name)).schema
 
     def contract(self, name: str) -> int:
         """Return the contract version of a table.
@@ -88,7 +88,9 @@ class TableReader(Scratch):
         Raises:
             NotAWarehouseError: it is newer than that of this release, or no number, or the table is of another program.
         """
-        return contract_version(self.location, name, self.identifier(name), self.properties(name), partial(self.stored_columns, name))
+        return contract_version(
+            self.location, name, self.identifier(name), self.properties(name), lambda: set(self.stored_schema(name).names)
+        )
 
     def _read_by_delta(self, name: str, version: int | None) -> DataFrame:
         at = "" if version is None else f" VERSION AS OF {version}"

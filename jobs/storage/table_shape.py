@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from itertools import pairwise
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from jobs.runtime.errors import (
     SchemaMismatchError,
@@ -62,19 +63,55 @@ def with_former_columns(rows: DataFrame, spec: TableSpec) -> DataFrame:
     return rows.withColumns({former: F.col(name) for former, name in spec.former.items()}) if spec.former else rows
 
 
+def missing_columns(stored: StructType, spec: TableSpec) -> list[str]:
+    """Return what a stored table lacks of the declared columns, as ALTER TABLE names what it adds.
+
+    These are whole columns, and fields of the structs in an array, each after the field before it.
+    """
+    found = {column.name: column.dataType for column in stored}
+    whole = [column_definition(column) for column in spec.stored_schema if column.name not in found]
+    return whole + [
+        f"`{column.name}`.element.`{field.name}` {field.dataType.simpleString()} AFTER `{before.name}`"
+        for column in spec.stored_schema
+        if column.name in found
+        for before, field in pairwise(_fields(column.dataType))
+        if field.name not in {one.name for one in _fields(found[column.name])}
+    ]
+
+
+def _fields(kind: DataType) -> list[StructField]:
+    """Return the fields of the structs in an array; empty for other types."""
+    element = kind.elementType if isinstance(kind, ArrayType) else None
+    return element.fields if isinstance(element, StructType) else []
+
+
 def current_columns(rows: DataFrame, spec: TableSpec) -> DataFrame:
     """Return the columns of ``spec.schema`` of stored rows.
 
-    If an older release has made the table without some of them, these are null, or have the values of their former name.
+    If an older release has made the table without some of them, these are null, or have the values of their former name. Fields that the
+    structs of an array lack are null.
     """
-    known, former = set(rows.columns), {name: old for old, name in spec.former.items()}
+    known, former = {column.name: column.dataType for column in rows.schema}, {name: old for old, name in spec.former.items()}
 
     def current(column: StructField) -> Column:
         names = [name for name in (column.name, former.get(column.name)) if name in known]
-        values = [F.col(name) for name in names] or [F.lit(None).cast(column.dataType)]
+        values = [_all_fields(name, known[name], column.dataType) for name in names] or [F.lit(None).cast(column.dataType)]
         return F.coalesce(*values).alias(column.name) if len(values) > 1 else values[0].alias(column.name)
 
     return rows.select(*map(current, spec.schema))
+
+
+def _all_fields(name: str, stored: DataType, declared: DataType) -> Column:
+    """Return a stored column with all declared fields of the structs in an array."""
+    present, fields = {field.name for field in _fields(stored)}, _fields(declared)
+    if present.issuperset(field.name for field in fields):
+        return F.col(name)
+
+    def filled(one: Column) -> Column:
+        values = [one[field.name] if field.name in present else F.lit(None).cast(field.dataType) for field in fields]
+        return F.struct(*[value.alias(field.name) for value, field in zip(values, fields, strict=True)])
+
+    return F.transform(name, filled)
 
 
 def shape_problems(schema: StructType, declared_schema: StructType) -> list[str]:

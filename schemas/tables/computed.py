@@ -8,7 +8,7 @@ from schemas.tables.columns import BIGINT, CLUSTER, GROUP, PARTITION, STRING, TI
 
 CURRENT_LAG = TableSpec(
     "current_lag",
-    "The lag of every partition with a commit or an owner, by the newest commit and the newest metadata snapshot that have landed, whether "
+    "The lag of every partition with a commit or an owner, by the newest commit and the newest end of its log that have landed, whether "
     "or not the group has rebalanced since. A partition with several owners has a row for each. Not stored: `report --export` computes it.",
     ("cluster_id", "group_id", "member_id", "topic", "partition"),
     StructType(
@@ -23,10 +23,10 @@ CURRENT_LAG = TableSpec(
             column(
                 "end_offset",
                 BIGINT,
-                "end of the log in the newest metadata snapshot that has ends of this topic; null without one, or if the name is that of "
-                "another topic there",
+                "end of the log in the newest metadata snapshot that has ends of this topic, or beside the newest commit if that is later; "
+                "null without one, or if the name is that of another topic there",
             ),
-            column("looked_at", TIMESTAMP, "time of that metadata snapshot, UTC; null without end_offset"),
+            column("looked_at", TIMESTAMP, "time of that metadata snapshot or commit, UTC; null without end_offset"),
             column(
                 "lag",
                 BIGINT,

@@ -65,6 +65,24 @@ def test_lag_is_null_without_a_commit_or_an_end_of_the_same_topic(spark: SparkSe
     }
 
 
+def test_end_beside_the_newest_commit_counts_until_a_later_metadata_snapshot_has_one(spark: SparkSession) -> None:
+    """As the tables of the describe tool have it. The end beside an earlier commit does not count."""
+    commits = [
+        commit(0, 20, 50, end_offset=70),
+        commit(1, 40, 50, end_offset=70),
+        commit(2, 30, 50, end_offset=70),
+        *(commit(3, 40, 50, end_offset=70), commit(3, 41, 60)),
+        commit(0, 40, 50, topic="unseen", end_offset=70, committed_at=None),
+    ]
+    assert lags_of(spark, commits, [look(30, 90, 90, 90, 90)]) == {
+        (None, "t", 0, 50, 19, 90, 30, 40),
+        (None, "t", 1, 50, 39, 70, 40, 20),
+        (None, "t", 2, 50, 29, 70, 30, 20),
+        (None, "t", 3, 60, 40, 90, 30, 30),
+        (None, "unseen", 0, 50, None, 70, 40, 20),
+    }
+
+
 def test_lag_of_a_group_is_the_sum_of_its_known_ones(spark: SparkSession) -> None:
     """Deleted commits and ends that are not known do not count; a group without a known lag has none."""
     commits = [commit(0, 10, 40), commit(1, 11, 50), commit(0, 12, 7, topic="unseen"), *(commit(2, 10, 1), commit(2, 11, None))]

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.storage import last_commits
+from jobs.storage import last_commits, table_reader
 from jobs.storage.last_commits import (
     forget_last_commits,
     last_commits_of,
@@ -21,9 +21,11 @@ from jobs.storage.last_commits import (
     with_later,
     write_last_commits,
 )
+from jobs.storage.migrations import migrate
+from jobs.storage.table_shape import shape_problems
 from jobs.storage.warehouse import Warehouse
 from jobs.verify.recount import wrong_last_commits
-from schemas.tables import LAST_COMMITS, OFFSET_SNAPSHOTS
+from schemas.tables import CONTRACT_PROPERTY, LAST_COMMITS, OFFSET_SNAPSHOTS
 from tests.builders.frames import TablesInMemory, frame, moment
 
 Row = dict[str, Any]
@@ -199,6 +201,36 @@ def test_forgotten_table_is_made_again_from_what_is_stored(warehouse: Warehouse,
     land(warehouse, spark, {"partition": 0, "position": 5})
     write_last_commits(warehouse)
     assert last_offsets(warehouse) == {0: (5, 3)}
+
+
+def test_table_of_an_older_release_gets_the_fields_that_its_entries_lack(
+    warehouse: Warehouse, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until a run has migrated it, readers see null in them, whether Delta lists the files or the log in a local folder does."""
+    land(warehouse, spark, *({"partition": number, "position": number + 1, "end_offset": 70} for number in range(3)))
+    write_last_commits(warehouse)
+    older = warehouse.read(LAST_COMMITS.name).withColumn("commits", F.transform("commits", lambda entry: entry.dropFields("end_offset")))
+    path = warehouse.path(LAST_COMMITS.name)
+    older_table = older.localCheckpoint().write.format("delta").mode("overwrite").option("overwriteSchema", True)
+    warehouse.commit(LAST_COMMITS.name, lambda: older_table.save(path))
+    warehouse.alter(LAST_COMMITS.name, f"SET TBLPROPERTIES ('{CONTRACT_PROPERTY}' = '16')")
+
+    def ends() -> dict[int, int | None]:
+        entries = [entry for row in read_last_commits(warehouse).collect() for entry in row["commits"]]
+        return {entry["partition"]: entry["end_offset"] for entry in entries}
+
+    assert ends() == {0: None, 1: None, 2: None}
+    with monkeypatch.context() as patch:
+        patch.setattr(table_reader, "files_of", lambda *_: None)
+        assert ends() == {0: None, 1: None, 2: None}
+    migrate(warehouse)
+    assert shape_problems(warehouse.stored_schema(LAST_COMMITS.name), LAST_COMMITS.schema) == []
+    warehouse.run_sequence = 2
+    monkeypatch.setattr(last_commits, "ROWS_A_COMMIT", 1_000)
+    land(warehouse, spark, {"partition": 1, "position": 4, "end_offset": 80})
+    write_last_commits(warehouse)
+    assert [row["run_sequence"] for row in warehouse.read(LAST_COMMITS.name).collect()] == [2]
+    assert ends() == {0: None, 1: 80, 2: None}
 
 
 def test_table_of_a_dead_run_is_restored_before_it_is_written(warehouse: Warehouse, spark: SparkSession) -> None:

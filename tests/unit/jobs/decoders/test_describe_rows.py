@@ -162,9 +162,21 @@ def test_classic_group_gives_snapshot_and_offset_commits():
         "observed_at": AS_OF_MS * 1000,
         "committed_offset": 8,
         "leader_epoch": None,
+        "end_offset": None,
         "is_deleted": False,
     }
     assert fingerprint != rows[1]["offset_commit"]["fingerprint"]
+
+
+def test_end_of_the_log_lands_beside_the_commit():
+    """It is no part of what is compared: two outputs of one moment may have other ends."""
+    group = kafka(consumer("a", {"t": [0, 1]}), committed={("t", 0): (7, None), ("t", 1): (5, None)}, ends={("t", 0): 30, ("t", 1): 9})
+    commits = {}
+    for name, one in (("first", group), ("later", replace(group, ends={("t", 0): 31}))):
+        commits[name] = [row["offset_commit"] for row in decode(rendered("4.0", [one], "offsets")) if row["kind"] == "offset_commit"]
+    (first, second), (later, unknown) = commits["first"], commits["later"]
+    assert [row["end_offset"] for row in (first, second, later, unknown)] == [30, 9, 31, None]
+    assert first["fingerprint"] == later["fingerprint"]
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,29 @@ def test_committed_partition_without_owner_is_shown(tmp_path: Path, capsys: pyte
     }
 
 
+def test_end_that_the_tool_printed_beside_a_commit_is_shown_until_a_later_metadata_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described = {"source": "describe", "end_offset": 100}
+    parts = [
+        generation("pasted", 10, shared(("a-1", [0, 1, 2])), ORDERS),
+        *(commit("pasted", "orders", 0, second, offset, **described) for second, offset in ((20, 90), (30, 95))),
+        *(commit("pasted", "orders", 1, 20, 90, **described), commit("pasted", "orders", 1, 30, 99)),
+        commit("pasted", "orders", 3, 30, 60, **described),
+    ]
+    shown = {}
+    for name, others in (("alone", []), ("before", [metadata("orders", 25, [500] * 4)]), ("after", [metadata("orders", 35, [500] * 4)])):
+        warehouse = write_warehouse(tmp_path / name, *parts, *others)
+        assert cli.console_main(["show", "pasted", "--json", "--warehouse", str(warehouse)]) == 0
+        found = json.loads(capsys.readouterr().out)["partitions"]
+        shown[name] = {one["partition"]: (one["committed_offset"], one["end_offset"], one["lag"]) for one in found}
+    assert shown == {
+        "alone": {0: (95, 100, 5), 1: (99, None, None), 2: (None, None, None), 3: (60, 100, 40)},
+        "before": {0: (95, 100, 5), 1: (90, 500, 410), 2: (None, 500, None), 3: (60, 100, 40)},
+        "after": {0: (95, 500, 405), 1: (99, 500, 401), 2: (None, 500, None), 3: (60, 500, 440)},
+    }
+
+
 def test_offsets_at_a_time_leave_out_what_came_later(document: Any) -> None:
     found = document("pay", "--at", "2:00:22")
     offsets = {one["partition"]: (one["committed_offset"], one["end_offset"], one["lag"]) for one in found["partitions"]}
