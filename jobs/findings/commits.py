@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jobs.findings.rule import Found, counted, duration, figures, listed, part_of, rule, text_of
+from jobs.findings.rule import Found, counted, duration, figures, listed, part_of, percent, rule, text_of
 from schemas.vocabulary import Rule, Severity
 
 LEAST_GROWTH_MS = 60_000
@@ -352,7 +352,7 @@ def busy_coordinator(facts: CommitFacts) -> Found | None:
     return Found(
         f"Broker {hot.broker} takes {hot.offset_record_count / hot.seconds:,.0f} offset records a second of "
         f"{counted(hot.group_count, 'group')}, {hot.offset_record_count / hot.mean_count:.1f} times the mean of all brokers; this group "
-        f"writes {own:.0%} of them, and partition {hot.offsets_partition} of __consumer_offsets takes {of_partition:.0%}",
+        f"writes {percent(own)} of them, and partition {hot.offsets_partition} of __consumer_offsets takes {percent(of_partition)}",
         figures(
             broker=hot.broker,
             offsets_partition=hot.offsets_partition,

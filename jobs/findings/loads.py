@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assignors.generation.generation import STREAMS
-from jobs.findings.rule import Found, figures, part_of, rule
+from jobs.findings.rule import Found, figures, part_of, percent, rule
 from schemas.vocabulary import Rule, Severity
 
 HOT_SHARE = 1.5
@@ -78,8 +78,9 @@ def hot_partition(facts: LoadFacts) -> Found | None:
     if not facts.has_hot_partition:
         return None
     name = f"{facts.topic}-{facts.partition}"
+    share = percent(facts.partition_rate / facts.total_rate)
     return Found(
-        f"{name} alone brings {facts.partition_rate / facts.total_rate:.0%} of the group's records, {facts.partition_rate:,.0f} a second. "
+        f"{name} alone brings {share} of the group's records, {facts.partition_rate:,.0f} a second. "
         f"That is {facts.partition_rate / facts.mean_rate:.1f} times the mean of a member, and no assignor can even it out",
         figures(
             partition=name,
@@ -112,10 +113,11 @@ def hot_member(facts: LoadFacts) -> Found | None:
         return None
     if facts.member_rate < max(HOT_RECORDS_PER_SECOND, HOT_SHARE * facts.mean_rate, HOT_SHARE * facts.partition_rate):
         return None
+    share = percent(facts.member_rate / facts.total_rate)
     return Found(
-        f"{facts.member_id} gets {facts.member_rate / facts.total_rate:.0%} of the group's records, {facts.member_rate:,.0f} a second. "
+        f"{facts.member_id} gets {share} of the group's records, {facts.member_rate:,.0f} a second. "
         f"That is {facts.member_rate / facts.mean_rate:.1f} times the mean of a member. Its busiest partitions could be shared: none "
-        f"brings more than {facts.partition_rate / facts.total_rate:.0%}",
+        f"brings more than {percent(facts.partition_rate / facts.total_rate)}",
         figures(
             member=facts.member_id,
             share_percent=round(100 * facts.member_rate / facts.total_rate),
@@ -149,7 +151,7 @@ def crossing_records(facts: LoadFacts) -> Found | None:
         return None
     share, count = facts.crossing_rate / facts.total_rate, facts.crossing_count or 0
     return Found(
-        f"At least {facts.crossing_rate:,.0f} records a second, {share:.0%} of all, come from another rack: "
+        f"At least {facts.crossing_rate:,.0f} records a second, {percent(share)} of all, come from another rack: "
         f"{part_of(count, facts.partition_count, 'partition', 'has', 'have')} no replica in their reader's",
         figures(
             records_per_second=round(facts.crossing_rate),

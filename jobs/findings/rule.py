@@ -12,6 +12,9 @@ from schemas.vocabulary import Rule, Severity
 LISTED = 5
 """How many names a message lists; it only counts the rest."""
 
+MOST_DECIMALS = 12
+"""Decimals of a percentage at most."""
+
 Facts = TypeVar("Facts")
 """What a rule gets: the facts of a snapshot or of a group."""
 
@@ -98,6 +101,19 @@ def part_of(count: int, total: int, noun: str, one: str, many: str) -> str:
     ('1 of 3 members has', '1 of 1 member has', '2 of 3 members have')
     """
     return f"{count} of {counted(total, noun)} {one if count == 1 else many}"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage: whole, but with as many decimals as it takes not to seem nothing or all.
+
+    >>> percent(0.5), percent(0.0), percent(1.0), percent(0.999), percent(0.00012)
+    ('50%', '0%', '100%', '99.9%', '0.01%')
+    """
+    for decimals in range(MOST_DECIMALS):
+        text = f"{share:.{decimals}%}"
+        if 0 < float(text[:-1]) < 100 or share in (0, 1):
+            return text
+    return f"{share:.{MOST_DECIMALS}%}"
 
 
 def duration(milliseconds: int) -> str:

@@ -12,7 +12,7 @@ from assignors.generation.generation import SERVER_SIDE, STREAMS
 from assignors.generation.holdings import Holdings
 from assignors.generation.subscriptions import existing_partition_counts, layout_of, subscribed_topics, subscribers_of
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
+from jobs.findings.rule import Found, counted, figures, listed, part_of, percent, rule
 from schemas.vocabulary import Basis, Flavour, Rule, Severity
 
 FEWEST_A_MEMBER = 2
@@ -245,7 +245,7 @@ def unused_racks(snapshot: SnapshotFacts) -> Found | None:
     if ignoring is None or ratio is None or ratio == 1:
         return None  # below 1 a partition is not in every rack, so racks could matter
     return Found(
-        f"{ignoring} ignores racks: {ratio:.0%} of the partitions have a replica in their reader's rack. Members are in "
+        f"{ignoring} ignores racks: {percent(ratio)} of the partitions have a replica in their reader's rack. Members are in "
         f"{listed(sorted(in_racks))}",
         figures(
             strategy=snapshot.strategy,

@@ -88,6 +88,17 @@ def test_records_from_another_rack_are_an_info() -> None:
     assert finding.evidence == {"records_per_second": "400", "share_percent": "40", "partition_count": "3"}
 
 
+def test_a_share_is_never_said_to_be_nothing_or_all_if_it_is_not() -> None:
+    hot = findings(replace(ONE_KEY, total_rate=100_000.0, partition_rate=99_900.0, member_rate=99_900.0))["hot_partition"]
+    assert hot.message.startswith("orders-0 alone brings 99.9% of the group's records, 99,900 a second.")
+    shared = findings(replace(ONE_TOPIC, total_rate=1_000_000.0, partition_rate=120.0, member_rate=600_000.0))["hot_member"]
+    assert shared.message.endswith(" none brings more than 0.01%")
+    assert (
+        "120 records a second, 0.01% of all,"
+        in findings(replace(ACROSS, total_rate=1_000_000.0, crossing_rate=120.0))["records_cross_racks"].message
+    )
+
+
 @pytest.mark.parametrize("rate", [None, 99.9])
 def test_few_records_and_unknown_racks_are_no_finding(rate: float | None) -> None:
     assert findings(replace(ACROSS, crossing_rate=rate)) == {}

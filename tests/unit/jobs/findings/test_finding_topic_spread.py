@@ -156,6 +156,9 @@ def test_assignor_that_ignores_racks_is_named_with_the_share_of_near_replicas(st
     finding = last(Rule.RACKS_UNUSED, racked("p", "q pq", strategy))
     assert finding.message == f"{strategy} ignores racks: 50% of the partitions have a replica in their reader's rack. Members are in p, q"
     assert finding.evidence["rack_match_percent"] == "50" and advised in finding.advice
+    many = stored(1, {"a": " ".join(f"t{number}" for number in range(1_000))}, in_rack("a", "p"), strategy=strategy,
+                  topics={"t": 1_000}, racks={"t": " ".join(["q", *["pq"] * 999])})  # fmt: skip
+    assert last(Rule.RACKS_UNUSED, many).message.startswith(f"{strategy} ignores racks: 99.9% of the partitions have a replica in ")
 
 
 @pytest.mark.parametrize(
