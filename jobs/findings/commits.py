@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jobs.findings.rule import Found, counted, duration, figures, listed, part_of, percent, rule, text_of
+from jobs.findings.rule import Found, counted, duration, figures, listed, named, part_of, percent, rule, text_of
 from schemas.vocabulary import Rule, Severity
 
 LEAST_GROWTH_MS = 60_000
@@ -172,7 +172,7 @@ def unreached_target(facts: CommitFacts) -> Found | None:
         return None
     waiting = [one.member_id for one in target.members]
     blocking = [one.member_id for one in target.members if one.has_to_give_up]
-    others = f"; not all partitions are given up by {listed(blocking)}" if blocking else f": {listed(waiting)}"
+    others = f"; not all partitions are given up by {named(blocking)}" if blocking else f": {named(waiting)}"
     return Found(
         f"{part_of(len(waiting), facts.member_count, 'member', 'has', 'have')} not reached epoch {target.epoch} for "
         f"{duration(target.waited_ms)}, and the longest rebalance timeout is {duration(target.rebalance_timeout_ms)}{others}",
@@ -320,7 +320,7 @@ def expiring_commits(facts: CommitFacts) -> Found | None:
     first = text_of(min(one.expires_at_ms for one in facts.expiring))
     why = "the group is empty" if facts.member_count == 0 else "no member subscribes to their topics"
     return Found(
-        f"The commits of {counted(count, 'partition')} of {listed(names)} expire from {first} on, if brokers keep them for "
+        f"The commits of {counted(count, 'partition')} of {named(names)} expire from {first} on, if brokers keep them for "
         f"{counted(facts.retention_hours, 'hour')}: {why}",
         figures(
             partition_count=count, topic_count=len(names), topics=names, expires_at=first, assumed_retention_hours=facts.retention_hours

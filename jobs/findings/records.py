@@ -8,7 +8,7 @@ from assignors.model import AssignmentMapping
 from assignors.registry import BUILT_IN
 from assignors.replay.conformance import Divergence, divergences
 from jobs.findings.facts import SnapshotFacts, SolutionFacts
-from jobs.findings.rule import LISTED, Found, counted, figures, listed, rule
+from jobs.findings.rule import LISTED, Found, counted, figures, listed, named, rule
 from schemas.vocabulary import WITHOUT_RESULT, Basis, Conformance, Rule, Severity, Status
 
 MOST_LOADS = 20
@@ -124,7 +124,7 @@ def livelock(snapshot: SnapshotFacts) -> Found | None:
     is_own = any(solution.basis == Basis.RECOMPUTED for solution in endless)
     members = len(snapshot.problem.members)
     return Found(
-        f"On the input of these {counted(members, 'member')} Kafka's code never ends: {listed(strategies)}",
+        f"On the input of these {counted(members, 'member')} Kafka's code never ends: {named(strategies)}",
         figures(strategies=strategies, member_count=members),
         None if is_own else Severity.INFO,
     )
@@ -154,7 +154,7 @@ def missing_results(snapshot: SnapshotFacts) -> Found | None:
     are_kafkas = [solution.strategy in BUILT_IN for solution in failed]
     who = "Kafka's own code gives" if all(are_kafkas) else "These assignors give"
     return Found(
-        f"{who} no assignment here: {listed(strategies)}",
+        f"{who} no assignment here: {named(strategies)}",
         figures(strategies=strategies, reasons="; ".join(sorted(reasons)[:LISTED])),
         None if is_own else Severity.INFO,
         None if any(are_kafkas) else "The assignor is not Kafka's. The reasons say what it did, and its author can fix it.",
@@ -176,7 +176,7 @@ def unsound_own_assignors(snapshot: SnapshotFacts) -> Found | None:
     strategies = sorted({solution.strategy for solution in unsound})
     lines = (f"{solution.basis} {solution.strategy}: {listed(solution.violations)}" for solution in unsound)
     return Found(
-        f"These assignors are not Kafka's and give partitions to nobody, twice, or to the wrong members: {listed(strategies)}",
+        f"These assignors are not Kafka's and give partitions to nobody, twice, or to the wrong members: {named(strategies)}",
         figures(strategies=strategies, violations="; ".join(sorted(lines)[:LISTED])),
     )
 

@@ -85,6 +85,16 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:LISTED])
 
 
+def named(names: Sequence[str]) -> str:
+    """Return the first few names, and how many more there are: for a message that does not say their number otherwise.
+
+    >>> named("ab"), named("abcdefg")
+    ('a, b', 'a, b, c, d, e and 2 more')
+    """
+    more = len(names) - LISTED
+    return f"{listed(names)} and {more} more" if more > 0 else listed(names)
+
+
 def counted(count: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun.
 

@@ -21,7 +21,7 @@ from assignors.replay.recurrence import (
 )
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.history import WINDOW_MS, Moment, OwnedPartition
-from jobs.findings.rule import Found, counted, duration, figures, listed, rule
+from jobs.findings.rule import Found, counted, duration, figures, listed, named, rule
 from schemas.vocabulary import Rule, Severity
 
 WINDOW_MINUTES = WINDOW_MS // 60_000
@@ -199,7 +199,7 @@ def restart_loop(snapshot: SnapshotFacts) -> Found | None:
     names = [" at ".join(seat) for seat in seats]
     ongoing = f", {worst.same_process} of them without a restart" if worst.same_process else ""
     return Found(
-        f"Members came back up to {worst.count} times within {WINDOW_MINUTES} minutes{ongoing}: {listed(names)}",
+        f"Members came back up to {worst.count} times within {WINDOW_MINUTES} minutes{ongoing}: {named(names)}",
         figures(restart_count=worst.count, same_process_count=worst.same_process, seat_count=len(seats), seats=names),
     )
 
@@ -213,7 +213,7 @@ def _slow_loop(snapshot: SnapshotFacts) -> Found | None:
     names = [" at ".join(loop.seat) for loop in loops]
     said, suspected = _suspected([worst.stay_ms, worst.cycle_ms], snapshot.rebalance_timeouts_ms.values())
     return Found(
-        f"Members came back up to {worst.return_count} times within {duration(worst.span_ms)}: {listed(names)}{said}",
+        f"Members came back up to {worst.return_count} times within {duration(worst.span_ms)}: {named(names)}{said}",
         figures(
             restart_count=worst.return_count,
             seconds=round(worst.span_ms / 1000),

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from assignors.generation.holdings import Holdings
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.rule import Found, counted, figures, listed
+from jobs.findings.rule import Found, counted, figures, named
 from schemas.vocabulary import Severity
 
 THREAD = "-StreamThread-"
@@ -43,7 +43,7 @@ def idle_instances(snapshot: SnapshotFacts) -> Found | None:
     names = [" at ".join(instance) for instance in idle]
     partitions = sum(held.loads)
     return Found(
-        f"One of {len(members)} instances has all {counted(partitions, 'partition')}; these have nothing to read: {listed(names)}",
+        f"One of {len(members)} instances has all {counted(partitions, 'partition')}; these have nothing to read: {named(names)}",
         figures(idle_instance_count=len(idle), instance_count=len(members), partition_count=partitions, instances=names),
         Severity.INFO if are_new else None,
         WAIT_OR_LOOK,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.findings.rule import Found, duration, figures, listed, rule
+from jobs.findings.rule import Found, duration, figures, named, rule
 from schemas.vocabulary import COMPLETING, Rule, Severity
 
 
@@ -66,7 +66,7 @@ def endless_rebalance(facts: StuckFacts) -> Found | None:
     assumed = "" if facts.rebalance_timeout_ms else ", which is assumed"
     awaited = "the assignment of the leader" if facts.state == COMPLETING else "members to join again"
     reason = f"; it began by: {facts.reason}" if facts.reason else ""
-    members = f"; members: {listed(facts.member_ids)}" if facts.member_ids else ""
+    members = f"; members: {named(facts.member_ids)}" if facts.member_ids else ""
     return Found(
         f"The group has been rebalancing for {duration(facts.waited_ms)} and waits for {awaited}; "
         f"the longest rebalance timeout is {duration(timeout_ms)}{assumed}{members}{reason}",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from assignors.algorithms.sticky.claims import first_differing_member
 from assignors.generation.subscriptions import existing_partition_counts, subscribed_topics, subscribers_of, subscriptions_of
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
+from jobs.findings.rule import Found, counted, figures, named, part_of, rule
 from schemas.vocabulary import Rule, Severity
 
 NOTICEABLE_CHOICES = 1_000
@@ -59,7 +59,7 @@ def disjoint_subscriptions(snapshot: SnapshotFacts) -> Found | None:
     parts = []
     for topics in parties:
         count = sum(1 for subscribed in subscriptions.values() if not topics.isdisjoint(subscribed))
-        parts.append((-count, f"{counted(count, 'member')} of {listed(sorted(topics))}"))
+        parts.append((-count, f"{counted(count, 'member')} of {named(sorted(topics))}"))
     texts = [text for _, text in sorted(parts)]
     return Found(
         f"The members form {len(parties)} sets that have no topic in common: {'; '.join(texts[:3])}",
@@ -88,7 +88,7 @@ def missing_topics(snapshot: SnapshotFacts) -> Found | None:
         return None
     count = sum(1 for subscribed in subscriptions.values() if not subscribed.isdisjoint(missing))
     return Found(
-        f"{part_of(count, len(subscriptions), 'member', 'subscribes', 'subscribe')} to topics that do not exist: {listed(missing)}",
+        f"{part_of(count, len(subscriptions), 'member', 'subscribes', 'subscribe')} to topics that do not exist: {named(missing)}",
         figures(topic_count=len(missing), member_count=count, topics=missing),
         None if snapshot.previous is None or snapshot.previous.problem.topics.keys().isdisjoint(missing) else Severity.WARNING,
     )

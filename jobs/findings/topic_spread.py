@@ -12,7 +12,7 @@ from assignors.generation.generation import SERVER_SIDE, STREAMS
 from assignors.generation.holdings import Holdings
 from assignors.generation.subscriptions import existing_partition_counts, layout_of, subscribed_topics, subscribers_of
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.rule import Found, counted, figures, listed, part_of, percent, rule
+from jobs.findings.rule import Found, counted, figures, listed, named, part_of, percent, rule
 from schemas.vocabulary import Basis, Flavour, Rule, Severity
 
 FEWEST_A_MEMBER = 2
@@ -235,8 +235,8 @@ def unused_racks(snapshot: SnapshotFacts) -> Found | None:
     if strange:
         count = sum(in_racks[rack] for rack in strange)
         return Found(
-            f"{part_of(count, member_count, 'member', 'is', 'are')} in racks without a replica: {listed(strange)}; replicas are in "
-            f"{listed(sorted(of_replicas))}",
+            f"{part_of(count, member_count, 'member', 'is', 'are')} in racks without a replica: {named(strange)}; replicas are in "
+            f"{named(sorted(of_replicas))}",
             figures(member_count=count, racks=strange, replica_racks=sorted(of_replicas)),
             advice=CORRECT_RACKS,
         )
@@ -246,7 +246,7 @@ def unused_racks(snapshot: SnapshotFacts) -> Found | None:
         return None  # below 1 a partition is not in every rack, so racks could matter
     return Found(
         f"{ignoring} ignores racks: {percent(ratio)} of the partitions have a replica in their reader's rack. Members are in "
-        f"{listed(sorted(in_racks))}",
+        f"{named(sorted(in_racks))}",
         figures(
             strategy=snapshot.strategy,
             rack_match_percent=round(100 * ratio),

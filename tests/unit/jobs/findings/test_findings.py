@@ -7,8 +7,11 @@ import pytest
 from assignors import GroupProblem, Member, Topic
 from assignors.generation.generation import Generation
 from jobs.findings import COMMIT_RULES, LOAD_RULES, RULES, STUCK_RULES, Finding, SnapshotFacts, SolutionFacts, find
+from jobs.findings.commits import CommitFacts, ExpiringTopic, OpenTarget, WaitingMember
+from jobs.findings.stuck import StuckFacts
 from schemas.vocabulary import Rule
 from tests.builders import snapshots_of
+from tests.builders.histories import member
 from tests.builders.snapshots_of import stored
 
 
@@ -51,6 +54,23 @@ def test_only_subscribed_topics_have_to_be_confirmed() -> None:
 def test_long_lists_are_cut_and_counted() -> None:
     (finding,) = found(uncertain_topics=tuple("abcdefg"))
     assert finding.message.startswith("7 topics") and finding.message.endswith(": a, b, c, d, e")
+
+
+def test_lists_whose_length_is_said_nowhere_else_say_what_they_leave_out() -> None:
+    names = [f"m{number}" for number in range(8)]
+    listed = "m0, m1, m2, m3, m4 and 3 more"
+    (expiring,) = find(CommitFacts(0, expiring=[ExpiringTopic(name, 2, 0) for name in names]), COMMIT_RULES)
+    assert expiring.message.startswith(f"The commits of 16 partitions of {listed} expire from ")
+    for has_to_give_up, said in ((True, f"; not all partitions are given up by {listed}"), (False, f": {listed}")):
+        target = OpenTarget(7, 7_200_000, 300_000, [WaitingMember(name, has_to_give_up) for name in names])
+        (waiting,) = find(CommitFacts(9, target=target), COMMIT_RULES)
+        assert waiting.message.endswith(f"the longest rebalance timeout is 300 s{said}")
+    (stuck,) = find(StuckFacts(400_000, None, 3, None, names, False, None), STUCK_RULES)
+    assert stuck.message.endswith(f"; members: {listed}")
+    apart = stored(1, {"a": "", "b": ""}, member("a", "bcdefghi"), topics={"t": 0})
+    assert "1 member of b, c, d, e, f and 3 more; " in snapshots_of.last(Rule.DISJOINT_SUBSCRIPTIONS, apart).message
+    absent = snapshots_of.last(Rule.TOPICS_MISSING, apart)
+    assert absent.message.endswith("to topics that do not exist: b, c, d, e, f and 4 more")
 
 
 def test_assignment_that_differs_from_its_assignor_is_found() -> None:
