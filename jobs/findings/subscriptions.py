@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from assignors.algorithms.sticky.claims import first_differing_member
-from assignors.generation.subscriptions import existing_partition_counts, subscribed_topics, subscribers_of, subscriptions_of
+from assignors.generation.subscriptions import (
+    distinct_subscriptions,
+    existing_partition_counts,
+    subscribed_topics,
+    subscribers_of,
+    subscriptions_of,
+)
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, named, part_of, rule
 from schemas.vocabulary import Rule, Severity
@@ -116,9 +122,10 @@ def sticky_general_path(snapshot: SnapshotFacts) -> Found | None:
     if choices < NOTICEABLE_CHOICES:
         return None
     members, partitions = len(snapshot.problem.members), sum(counts.values())
+    lists = {tuple(sorted(topics)) for topics in distinct_subscriptions(snapshot.problem.members)}  # topics that do not exist differ too
     return Found(
         f"The {members} members subscribe to different topics: {snapshot.strategy} has to search through {choices:,} choices of a member "
         f"for {counted(partitions, 'partition')}",
-        figures(choice_count=choices, member_count=members, partition_count=partitions, distinct_subscription_count=len(subscribers)),
+        figures(choice_count=choices, member_count=members, partition_count=partitions, distinct_subscription_count=len(lists)),
         Severity.WARNING if choices >= COSTLY_CHOICES else None,
     )

@@ -75,6 +75,13 @@ def test_different_subscriptions_under_sticky_are_an_info(strategy: str) -> None
     assert last(Rule.STICKY_GENERAL_PATH, mixed(COSTLY_CHOICES - 2)).severity == "info"
 
 
+def test_subscriptions_that_differ_in_a_missing_topic_alone_are_two() -> None:
+    """Kafka compares the lists of members, whether or not their topics exist."""
+    members = (member("a", "tx"), member("b", "t"), member("c", "xt"))
+    finding = last(Rule.STICKY_GENERAL_PATH, stored(1, {"a": "", "b": "", "c": ""}, *members, strategy="sticky", topics={"t": 600}))
+    assert finding.evidence["distinct_subscription_count"] == "2"
+
+
 @pytest.mark.parametrize(
     "near",
     [
