@@ -214,8 +214,9 @@ def _ignoring(snapshot: SnapshotFacts) -> str | None:
     "Members set racks that have no effect on the assignment",
     when=(
         "Members set client.rack, and metadata snapshots show racks of replicas. Either a member is in a rack that has no replica of any "
-        "subscribed topic. Or the assignor ignores racks though they could matter, and a partition has no replica in its reader's rack: "
-        "round robin, the brokers' own assignors, Java before 3.5 (KIP-881), and some other libraries do."
+        "subscribed topic, and the racks of all these topics are known. Or the assignor ignores racks though they could matter, and a "
+        "partition has no replica in its reader's rack: round robin, the brokers' own assignors, Java before 3.5 (KIP-881), and some "
+        "other libraries do."
     ),
     advice=f"{CORRECT_RACKS} {USE_A_RACK_AWARE_ONE}",
 )
@@ -224,7 +225,7 @@ def unused_racks(snapshot: SnapshotFacts) -> Found | None:
     in_racks = Counter(member.rack for member in snapshot.problem.members if member.rack)
     if not in_racks or not snapshot.is_settled:
         return None
-    subscribed = (topic for name, topic in snapshot.problem.topics.items() if name in subscribed_topics(snapshot.problem))
+    subscribed = [topic for name, topic in snapshot.problem.topics.items() if name in subscribed_topics(snapshot.problem)]
     known = [topic.partition_racks for topic in subscribed if topic.partition_racks is not None]
     replicas = {frozenset(rack for rack in racks if rack is not None) for topic in known for racks in set(topic)}
     of_replicas = frozenset().union(*replicas)
@@ -232,7 +233,7 @@ def unused_racks(snapshot: SnapshotFacts) -> Found | None:
         return None
     strange = sorted(rack for rack in in_racks if rack not in of_replicas)
     member_count = len(snapshot.problem.members)
-    if strange:
+    if strange and len(known) == len(subscribed):
         count = sum(in_racks[rack] for rack in strange)
         return Found(
             f"{part_of(count, member_count, 'member', 'is', 'are')} in racks without a replica: {named(strange)}; replicas are in "

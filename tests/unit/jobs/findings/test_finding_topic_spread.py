@@ -182,6 +182,15 @@ def test_replicas_of_other_topics_do_not_count() -> None:
     assert last(Rule.RACKS_UNUSED, near_another).evidence["racks"] == "p"
 
 
+def test_a_topic_of_unknown_racks_may_have_replicas_in_any() -> None:
+    """Nothing is known of the replicas of u, as when no metadata snapshot has it yet."""
+    members = [replace(one, topics=("t", "u")) for one in (in_rack("a", "p"), in_rack("b", "q"))]
+    unknown = stored(1, {"a": "t0", "b": "u0"}, *members, topics={"t": 1, "u": 1}, racks={"t": "q"})
+    assert last(Rule.RACKS_UNUSED, unknown) is None
+    known = stored(1, {"a": "t0", "b": "u0"}, *members, topics={"t": 1, "u": 1}, racks={"t": "q", "u": "q"})
+    assert last(Rule.RACKS_UNUSED, known).evidence["racks"] == "p"
+
+
 def of_client(client: str | None, release: str | None) -> Finding | None:
     snapshot = facts(racked("p", "q pq"))[-1]
     solution = SolutionFacts("recomputed", "range", "solved", "exact", release)
