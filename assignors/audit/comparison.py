@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from assignors.generation.generation import Generation, Owner, owner_of
 from assignors.generation.holdings import NOBODY, Holdings, Layout
 from assignors.generation.subscriptions import layout_of
-from assignors.model import TopicPartition
+from assignors.model import GroupProblem, TopicPartition
 
 Several = tuple[int, ...]
 """Owners of one partition, as indices into ``Comparison.owners``, in record order."""
@@ -79,15 +79,8 @@ class Comparison:
 
     @cached_property
     def recreated(self) -> frozenset[str]:
-        """Return the topics whose id is known in both generations and differs."""
-        if self.previous is None:
-            return frozenset()
-        earlier = self.previous.problem.topics
-        return frozenset(
-            name
-            for name, topic in self.current.problem.topics.items()
-            if topic.topic_id is not None and name in earlier and earlier[name].topic_id not in (None, topic.topic_id)
-        )
+        """Return the topics that were made again between the two generations."""
+        return frozenset() if self.previous is None else recreated_topics(self.previous.problem, self.current.problem)
 
     @cached_property
     def last(self) -> NDArray[np.int32]:
@@ -149,6 +142,16 @@ class Comparison:
         """Return for each owner the part of ``held_counts`` that it does not get again."""
         changed = np.flatnonzero(self.before != self.now) if self.recreated else self.changed
         return _counts(self.before[changed], len(self.owners))
+
+
+def recreated_topics(previous: GroupProblem, current: GroupProblem) -> frozenset[str]:
+    """Return the topics whose id is known in both problems and differs."""
+    earlier = previous.topics
+    return frozenset(
+        name
+        for name, topic in current.topics.items()
+        if topic.topic_id is not None and name in earlier and earlier[name].topic_id not in (None, topic.topic_id)
+    )
 
 
 class _Shared:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignors.audit.audit import Audit, AuditedGeneration, AuditedSolution
+from assignors.audit.comparison import recreated_topics
 from assignors.audit.movements import Movement
 from assignors.audit.triggers import Evidence
 from assignors.generation.balance import Balance
@@ -107,10 +108,13 @@ class SnapshotFacts:
     def is_new_to_group(self, topic_partition: str) -> bool:
         """Return whether a partition, as ``t-0``, did not exist in the generation before: a leader may not know it yet.
 
-        False if that generation is not known.
+        All partitions of a topic that was made again since are new. False if that generation is not known.
         """
+        if self.previous is None:
+            return False
         topic, _, partition = topic_partition.rpartition("-")
-        return self.previous is not None and int(partition) >= existing_partition_counts(self.previous.problem).get(topic, 0)
+        known = existing_partition_counts(self.previous.problem).get(topic, 0)
+        return int(partition) >= known or topic in recreated_topics(self.previous.problem, self.problem)
 
 
 def gather_facts(

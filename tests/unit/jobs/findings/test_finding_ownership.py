@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from assignors import GroupProblem, Topic
 from assignors.replay.replay import UNRESOLVED
 from schemas.vocabulary import Rule
 from tests.builders.histories import member
@@ -45,6 +46,19 @@ def test_new_partitions_left_out_are_first_a_warning_then_critical() -> None:
         assert [one and one.severity for one in found(Rule.PARTITIONS_LEFT_OUT, before, *now)] == [None, "warning", "critical"]
     both_kinds = stored(2, {"a": "t0"}, topics={"t": 3})
     assert last(Rule.PARTITIONS_LEFT_OUT, before, both_kinds).severity == "critical"
+
+
+def test_partitions_of_a_topic_that_was_made_again_are_new() -> None:
+    """Its leader knows only yet that the topic is gone."""
+
+    def of_topic(one: Stored, topic_id: str | None) -> Stored:
+        problem = GroupProblem({"t": Topic(2, topic_id=topic_id)}, one.generation.problem.members)
+        return replace(one, generation=replace(one.generation, problem=problem))
+
+    before, now = stored(1, {"a": "t0", "b": "t1"}), stored(2, {"a": "", "b": ""})
+    for ids, severity in ((("x", "y"), "warning"), (("x", "x"), "critical"), ((None, "y"), "critical"), (("x", None), "critical")):
+        history = map(of_topic, (before, now), ids)
+        assert last(Rule.PARTITIONS_LEFT_OUT, *history).severity == severity
 
 
 @pytest.mark.parametrize(
