@@ -65,9 +65,10 @@ def nonconformance(snapshot: SnapshotFacts) -> Found | None:
                 continue
             apart = divergences(snapshot.observed.assignment, solution.assignment or {})
             by = "" if snapshot.leader_client is None else f" by {snapshot.leader_client}"
+            others = f"{counted(len(apart), 'partition')} would have another owner: {listed([_apart(one) for one in apart])}"
             return Found(
                 f"The assignment{by} is not what Kafka's {solution.strategy} assignor gives (release {solution.kafka_version or '-'}): "
-                f"{counted(len(apart), 'partition')} would have another owner: {listed([_apart(one) for one in apart])}",
+                f"{others if apart else 'a member has a partition more than once'}",
                 figures(
                     strategy=solution.strategy,
                     kafka_version=solution.kafka_version or "",

@@ -94,6 +94,16 @@ def test_assignment_that_differs_from_its_assignor_is_found() -> None:
     }  # fmt: skip
 
 
+def test_assignment_that_repeats_a_partition_names_no_other_owner() -> None:
+    kafkas = solution("recomputed", "range", conformance="differs", kafka_version="4.3.1", assignment={"a": (("t", 0),)})
+    observed = Generation(3, "range", GroupProblem({}, ()), {"a": (("t", 0), ("t", 0))})
+    (finding,) = find(SnapshotFacts([], [kafkas], observed=observed), RULES)
+    assert finding.message == (
+        "The assignment is not what Kafka's range assignor gives (release 4.3.1): a member has a partition more than once"
+    )
+    assert (finding.evidence["partition_count"], finding.evidence["loads"], finding.evidence["kafkas_loads"]) == ("0", "2", "1")
+
+
 @pytest.mark.parametrize(
     ("is_settled", "kafkas", "is_found"),
     [(False, (("t", 0), ("t", 1)), False), (True, (("t", 0), ("t", 1)), True), (False, (("t", 0),), True)],
