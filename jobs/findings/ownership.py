@@ -124,25 +124,33 @@ class _Idle:
     Attributes:
         spared: those that could get a partition from a member with several.
         surplus: those for which there is no partition.
+        most: the largest load of a member that could give one of them a partition; 0 without one.
     """
 
-    spared: tuple[str, ...]
-    surplus: tuple[str, ...]
+    spared: tuple[str, ...] = ()
+    surplus: tuple[str, ...] = ()
+    most: int = 0
 
 
 def _idle_members(snapshot: SnapshotFacts) -> _Idle:
     if snapshot.strategy == STREAMS:
-        return _Idle((), ())  # a thread gets tasks: sets of partitions that belong together, fewer than there are partitions (KIP-441)
+        return _Idle()  # a thread gets tasks: sets of partitions that belong together, fewer than there are partitions (KIP-441)
     problem, held = snapshot.problem, _held(snapshot)
     counts = existing_partition_counts(problem)
     idle = [one for one in problem.members if not held.load(one.member_id) and not counts.keys().isdisjoint(one.topics)]
     if not idle:
-        return _Idle((), ())
-    to_spare = {topic for owner, topic, _ in held.entries() if held.load(owner) > 1}
+        return _Idle()
+    spare: dict[str, int] = {}  # topic -> the largest load of a member with several partitions that has one of the topic
+    for owner, topic, _ in held.entries():
+        if held.load(owner) > 1:
+            spare[topic] = max(held.load(owner), spare.get(topic, 0))
+    to_spare = set(spare)
     owners = held.owners_in(layout_of(problem))
     to_have = to_spare.union(topic for topic, _ in owners.layout.partitions(owners.free_of(counts)))
-    spared = tuple(one.member_id for one in idle if not to_spare.isdisjoint(one.topics))
-    return _Idle(spared, tuple(one.member_id for one in idle if to_have.isdisjoint(one.topics)))
+    spared = [one for one in idle if not to_spare.isdisjoint(one.topics)]
+    most = max((spare[topic] for one in spared for topic in to_spare.intersection(one.topics)), default=0)
+    surplus = tuple(one.member_id for one in idle if to_have.isdisjoint(one.topics))
+    return _Idle(tuple(one.member_id for one in spared), surplus, most)
 
 
 @rule(
@@ -164,10 +172,10 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
         return None
     if snapshot.strategy == STREAMS:
         return idle_instances(snapshot)
-    idle = _idle_members(snapshot).spared
+    found = _idle_members(snapshot)
+    idle, most = found.spared, found.most
     if not idle:
         return None
-    most = max(_held(snapshot).loads)
     members = len(snapshot.problem.members)
     doubt = _doubt(snapshot)
     others = f"another has up to {counted(most, 'partition')}"

@@ -102,6 +102,14 @@ def test_idle_member_beside_a_loaded_one_is_a_warning() -> None:
     assert finding.evidence["members"] == "b"
 
 
+def test_idle_member_is_compared_with_members_that_read_its_topics() -> None:
+    """c may have one of the two of b; a has nothing for it."""
+    apart = stored(1, {"a": "t0 t1 t2 t3", "b": "u0 u1", "c": ""}, member("b", "u"), member("c", "u"), topics={"t": 4, "u": 2})
+    finding = last(Rule.IDLE_MEMBERS, apart)
+    assert finding.message == "1 of 3 members has nothing to read, while another has up to 2 partitions: c"
+    assert finding.evidence["partitions_per_member_max"] == "2"
+
+
 def test_idle_members_are_found_beside_partitions_left_out() -> None:
     left_out = stored(1, {"a": "t0 t1", "b": ""}, topics={"t": 3})
     assert last(Rule.IDLE_MEMBERS, left_out).evidence["partitions_per_member_max"] == "2"
