@@ -4,7 +4,7 @@ Each rule is one function. It returns at most one finding a snapshot, with a mes
 and run in the workers, next to the audits that they read. Rules on commits judge only the newest generation of each group.
 """
 
-from jobs.findings.catalogue import COMMIT_RULES, LOAD_RULES, LOOK_RULES, RULES, STUCK_RULES, find
+from jobs.findings.catalogue import COMMIT_RULES, LOAD_RULES, LOOK_RULES, RULES, SETTLED_RULES, STUCK_RULES, find
 from jobs.findings.facts import SnapshotFacts, SolutionFacts, gather_facts
 from jobs.findings.history import GroupHistory
 from jobs.findings.rule import Finding, FindingRule
@@ -14,6 +14,7 @@ __all__ = [
     "LOAD_RULES",
     "LOOK_RULES",
     "RULES",
+    "SETTLED_RULES",
     "STUCK_RULES",
     "Finding",
     "FindingRule",

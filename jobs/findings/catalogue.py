@@ -42,6 +42,18 @@ RULES = (
 LOAD_RULES = (loads.hot_partition, loads.hot_member, loads.crossing_records)
 """Rules on the records that come into the partitions of a generation, by the metadata snapshots around it."""
 
+SETTLED_RULES = (
+    ownership.left_out_partitions,
+    ownership.idle_members,
+    ownership.surplus_members,
+    ownership.crowded_range,
+    topic_spread.skewed_topics,
+    topic_spread.parted_topics,
+    topic_spread.unused_racks,
+    *LOAD_RULES,
+)
+"""Those of these rules that do not judge a snapshot while a partition is withheld."""
+
 COMMIT_RULES = (
     commits.unsubscribed_commits,
     commits.silent_members,

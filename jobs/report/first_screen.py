@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from itertools import takewhile
 
 from assignors.generation.generation import SERVER_SIDE
-from jobs.findings import COMMIT_RULES, STUCK_RULES
+from jobs.findings import COMMIT_RULES, SETTLED_RULES, STUCK_RULES
 from jobs.findings.looks import SEEN_AT
 from jobs.pages.figures import Figure, count, from_ms, moment, words
 from jobs.pages.needs import BETTER_ASSIGNOR, could_be, stored_need
@@ -27,6 +28,8 @@ NO_GROUP = "No group has landed. Look at the counts of what was skipped, and at 
 
 _BY_LATER_FACTS = {str(one.rule_id) for one in (*COMMIT_RULES, *STUCK_RULES)} - {str(Rule.NOT_RECONCILED)}
 """Rules on what came after a generation: its time does not say since when they hold. Only ``not_reconciled`` waits from that time on."""
+
+_IF_SETTLED = {str(one.rule_id) for one in SETTLED_RULES}
 
 _BROKERS_NAMES = {stored: name for name, stored in SERVER_STRATEGIES_BY_NAME.items()}
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
@@ -88,17 +91,16 @@ def age_words(seconds: int) -> str:
     return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
-def _histories(rows: ReportRows, groups: set[GroupKey]) -> Mapping[GroupKey, list[tuple[int, int]]]:
-    """Return position and time of the newest generations of these groups, newest first, with none left out between them."""
+def _histories(rows: ReportRows, groups: set[GroupKey]) -> Mapping[GroupKey, list[Row]]:
+    """Return the newest generations of these groups, newest first, with none left out between them."""
     tallies: dict[GroupKey, list[Row]] = {}
     for row in rows.tallies:
         if group_key(row) in groups:
             tallies.setdefault(group_key(row), []).append(row)
-    generations = ((key, reversed(newest_generations(of_group))) for key, of_group in tallies.items())
-    return {key: [(one["position"], one["observed_at_ms"]) for one in newest_first] for key, newest_first in generations}
+    return {key: newest_generations(of_group)[::-1] for key, of_group in tallies.items()}
 
 
-def _need_line(row: Row, details: Row, findings: list[Row], history: list[tuple[int, int]]) -> NeedLine:
+def _need_line(row: Row, details: Row, findings: list[Row], history: list[Row]) -> NeedLine:
     need = stored_need(row)
     assert need is not None, "only groups with a need have a line"
     if need.rule == BETTER_ASSIGNOR:
@@ -124,8 +126,11 @@ def _need_line(row: Row, details: Row, findings: list[Row], history: list[tuple[
     )
 
 
-def _since(newest: Row, of_rule: Sequence[Row], history: list[tuple[int, int]]) -> Since | None:
+def _since(newest: Row, of_rule: Sequence[Row], history: list[Row]) -> Since | None:
     """Return since when a rule holds; None if its finding does not say that, and the time of the generation does not either.
+
+    A generation that the rule does not judge, since a partition is withheld, does not end what holds before and after it. After a
+    generation without a record it is not known whether the rule held there.
 
     Args:
         newest: the finding of the rule in the newest generation.
@@ -138,9 +143,15 @@ def _since(newest: Row, of_rule: Sequence[Row], history: list[tuple[int, int]]) 
     if newest["rule_id"] in _BY_LATER_FACTS:
         return Since(_ms_of(evidence["since"]), is_exact=True) if "since" in evidence else None
     cut = [min(one["positions"]) for one in of_rule if one["finding_count"] > len(one["positions"])]
-    known = [one for one in history if one[0] >= max(cut, default=0)]  # before, it may hold too
-    since = holds_since({position for one in of_rule for position in one["positions"]}, known)
-    return since or Since(newest["observed_at_ms"], is_exact=False)
+    is_judged_always = newest["rule_id"] not in _IF_SETTLED
+    judged = [one for one in history if is_judged_always or one["is_settled"] is not False]
+    known = [one for one in judged if one["position"] >= max(cut, default=0)]  # before, it may hold too
+    found = {position for one in of_rule for position in one["positions"]}
+    since = holds_since(found, [(one["position"], one["observed_at_ms"]) for one in known])
+    if since is None:
+        return Since(newest["observed_at_ms"], is_exact=False)
+    *_, first = takewhile(lambda one: one["position"] in found, known)
+    return replace(since, is_exact=since.is_exact and not first["generation_gap"])
 
 
 def _ms_of(text: str) -> int:

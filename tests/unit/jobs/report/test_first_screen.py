@@ -145,6 +145,33 @@ def test_since_is_exact_only_as_far_back_as_generations_and_findings_are_collect
 
 
 @pytest.mark.parametrize(
+    ("rule_id", "changes", "since"),
+    [
+        ("idle_members", {}, "since 14:17"),
+        ("idle_members", {"is_settled": False}, "since 14:15"),
+        ("protocols_mixed", {"is_settled": False}, "since 14:17"),
+    ],
+)
+def test_a_hand_over_in_which_a_rule_judges_nothing_does_not_end_it(rule_id: str, changes: dict[str, object], since: str) -> None:
+    """The rule holds in generations 4 and 2, and not in the first. The third is the first step of a cooperative rebalance, or is not."""
+    minutes = {number: 1_790_000_000_000 + 60_000 * number for number in range(1, 5)}
+    history = [generation_row(number, number - 1, observed_at_ms=at_ms) for number, at_ms in minutes.items()][::-1]
+    history[1] |= changes
+    found = finding_row(is_current=True, rule_id=rule_id, positions=[13, 11])
+    row = needing_row("orders", need_rule=rule_id)
+    rows = ReportRows(**of_groups(row), tallies=[tally_row("range", "observed", generations=history)], findings=[found])
+    assert screen_of(rows).needs[0].since.replace("2026-09-21 ", "") == since
+
+
+def test_since_is_not_exact_after_a_generation_without_a_record() -> None:
+    history = [generation_row(3, 1), generation_row(1, None)]
+    found = finding_row(is_current=True, rule_id="protocols_mixed", positions=[12])
+    row = needing_row("orders", need_rule="protocols_mixed")
+    rows = ReportRows(**of_groups(row), tallies=[tally_row("range", "observed", generations=history)], findings=[found])
+    assert screen_of(rows).needs[0].since.startswith("at least since ")
+
+
+@pytest.mark.parametrize(
     ("rule_id", "evidence", "since"),
     [
         ("member_stalled", {"since": "2026-11-21T11:30:05Z"}, "since 2026-11-21 11:30"),
