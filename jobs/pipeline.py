@@ -30,6 +30,7 @@ from jobs.context import (
 )
 from jobs.decoders.captures import content_digest
 from jobs.decoders.describe_rows import WAYS_OUT
+from jobs.findings.rule import counted
 from jobs.maintain import run as maintain
 from jobs.options import AssignOptions, LandOptions, MaintainOptions, PageOptions, VerifyOptions
 from jobs.preflight import check_names, check_reach
@@ -388,6 +389,5 @@ def _check_fail_on(warehouse: Warehouse, request: Request, run_sequence: int, su
     if count:
         if summary is not None:
             answer(summary)
-        raise GateFailedError(
-            f"published, but {count} findings are of severity {limit} or above (--fail-on); see the table {FINDINGS.name}"
-        )
+        found = counted(count, "finding is", "findings are")
+        raise GateFailedError(f"published, but {found} of severity {limit} or above (--fail-on); see the table {FINDINGS.name}")
