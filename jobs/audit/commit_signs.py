@@ -317,7 +317,7 @@ def _never_committed(
         return
     for member_id, member in members.items():
         if not member.is_committed:
-            for topic, partition in member.partitions:
+            for topic, partition in dict.fromkeys(member.partitions):
                 times = {"since_us": since_us, "until_us": until_us}
                 yield {"member_id": member_id, "topic": topic, "partition": partition, "is_stopped": False, **times}
 

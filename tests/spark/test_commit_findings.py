@@ -375,7 +375,7 @@ def test_only_the_member_that_never_commits_is_named(found: dict[str, list[Row]]
     (row,) = found["as many without commits as it has"]
     assert (row["evidence"]["members"], row["evidence"]["partition_count"]) == ("a", "2")
     (row,) = found["one partition told twice"]
-    assert row["evidence"]["members"] == "m"
+    assert [row["evidence"][name] for name in ("members", "partition_count", "record_count")] == ["m", "1", "3"]
 
 
 def test_impossible_offsets_and_doubled_members_are_counted_safely(found: dict[str, list[Row]]) -> None:
