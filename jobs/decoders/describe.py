@@ -19,6 +19,7 @@ from jobs.decoders.describe_model import (
     FAILED_COMMAND,
     MALFORMED_LINE,
     NOT_A_TABLE_LINE,
+    OTHER_GROUP,
     TWO_LOOKS,
     Description,
     Group,
@@ -28,6 +29,7 @@ from jobs.decoders.describe_model import (
     Offset,
     Place,
 )
+from jobs.decoders.describe_notices import ABSENT, EMPTY, OTHER, REBALANCING, find_notice, is_own_notice
 from jobs.decoders.describe_owners import members_by_owner
 from jobs.decoders.describe_tables import (
     LIST,
@@ -50,12 +52,7 @@ from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
 def looks_like_describe(first_lines: str) -> bool:
     """Return whether a header or notice of the tool is among the first lines of a file. Many programs begin lines with ``Error:``."""
     lines = plain_lines(first_lines)
-    return any(_is_notice(line.strip()) or find_table(lines, at) for at, line in enumerate(lines))
-
-
-def _is_notice(line: str) -> bool:
-    notice = _NOTICE.fullmatch(line)
-    return notice is not None and (notice["failed"] is None or notice["failed"].startswith(_FAILED))
+    return any(is_own_notice(line) or find_table(lines, at) for at, line in enumerate(lines))
 
 
 def find_lost_topic_names(whole: str) -> str | None:
@@ -92,11 +89,6 @@ def parse(texts: Mapping[str, str], group_id: str | None = None) -> Description:
     return reader.finish()
 
 
-_NOTICE = re.compile(
-    r"Consumer group '(?P<empty>.*)' has no active members\.|Warning: Consumer group '(?P<rebalancing>.*)' is rebalancing\."
-    r"|Error: (?:The c|C)onsumer group '(?P<absent>.*)' does not exist\.|Error: (?P<failed>.*)"
-)
-_FAILED = "Executing consumer group command failed "
 _HALF = re.compile("[\ud800-\udfff]")
 _MOST_PIECES = 64
 """The most lines of a folded row."""
@@ -199,17 +191,18 @@ class _Reader:
 
     def _read_notice(self, place: Place, line: str) -> bool:
         """Read a line if it is a notice of the tool; return whether it is one."""
-        match = _NOTICE.fullmatch(line.strip())
-        if match is None:
+        notice = find_notice(line)
+        if notice is None:
             return False
         self._give_up_pieces()
-        kind = str(match.lastgroup)
-        if kind == "absent":
+        if notice.kind == ABSENT:
             self._skipped.append(Line(place, line, ABSENT_GROUP, "the group does not exist"))
-        elif kind == "failed":
+        elif notice.kind == OTHER:
+            self._skipped.append(Line(place, line, OTHER_GROUP, "the group is no consumer group"))
+        elif notice.group_id is None:
             self._rejects.append(Line(place, line, FAILED_COMMAND, "the tool failed: its output is not complete"))
         else:
-            self._noticed.setdefault(match[kind].rstrip(" "), {}).setdefault(kind, place)
+            self._noticed.setdefault(notice.group_id, {}).setdefault(notice.kind, place)
         return True
 
     def _take(self, place: Place, line: str) -> None:
@@ -322,8 +315,8 @@ class _Reader:
         by_owner = members_by_owner([row.facts for row in members], [row.facts for row in offsets])
         found = tuple(Member._make(map(row.facts.get, Member._fields)) for row in members) if by_owner is None else by_owner[0]
         noticed = self._noticed.get(group_id, {})
-        counts = {0 for _ in noticed.keys() & {"empty"}} | {row.facts["member_count"] for row in states}
-        state = fact("state") or (GroupState.EMPTY.value if "empty" in noticed and not found else None)
+        counts = {0 for _ in noticed.keys() & {EMPTY}} | {row.facts["member_count"] for row in states}
+        state = fact("state") or (GroupState.EMPTY.value if EMPTY in noticed and not found else None)
         group_type = fact("group_type") or (TYPES_BY_STATE.get(state) if state else None)
         strategy = fact("strategy")
         if group_type == GroupType.CONSUMER:
@@ -337,7 +330,7 @@ class _Reader:
             group_id=group_id,
             group_type=group_type,
             state=state,
-            is_rebalancing="rebalancing" in noticed or state in TYPES_BY_STATE,
+            is_rebalancing=REBALANCING in noticed or state in TYPES_BY_STATE,
             strategy=strategy,
             group_epoch=fact("group_epoch"),
             target_epoch=fact("target_epoch"),

@@ -15,6 +15,8 @@ NOT_A_TABLE_LINE = "not_a_table_line"
 """Kind of skipped lines that do not look like a row: headings, prompts, output of other programs."""
 ABSENT_GROUP = "absent_group"
 """Kind of skipped lines in which the tool says that a group does not exist."""
+OTHER_GROUP = "no_consumer_group"
+"""Kind of skipped lines in which the tool says that a group is of another kind, such as a share group."""
 
 
 class Place(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 
 from jobs.decoders.decoded import landed, micros, quarantined, seen_rebalancing, skipped
 from jobs.decoders.describe import parse
-from jobs.decoders.describe_model import ABSENT_GROUP, Assignment, Group, Line, Member, Offset
+from jobs.decoders.describe_model import ABSENT_GROUP, OTHER_GROUP, Assignment, Group, Line, Member, Offset
 from schemas.row_types import DecodedRow, MemberRow, OffsetCommitRow, SnapshotRow, TopicPartitions
 from schemas.vocabulary import GroupState, GroupType, Outcome
 
@@ -21,7 +21,9 @@ GROUP_KIND, LINE_KIND = "described_group", "described_line"
 _MEMBERS_UNKNOWN, _ASSIGNMENTS_UNKNOWN, _IDLE_MEMBERS_UNKNOWN = "members_not_told", "assignments_not_told", "idle_members_not_told"
 _REBALANCING = "rebalancing_group"
 WAYS_OUT = {
-    ABSENT_GROUP: "the tool found no such group, or its name is another one",
+    ABSENT_GROUP: "the tool found no such group: it has another name, was deleted meanwhile, or uses the consumer protocol, which tools"
+    " before Kafka 3.8 do not find; a tool of 4.0 or newer prints nothing of the other groups of its command then",
+    OTHER_GROUP: "the tool says that they are no consumer groups, such as share groups, which are not audited",
     _REBALANCING: "they rebalance, or may do so, and then the tool prints no partitions: describe them again, with --state; if a"
     " rebalance does not end, land later outputs too, or the logs of the brokers",
     _MEMBERS_UNKNOWN: "no partition has an owner, and no table names members: add the output of --describe --state, which shows whether a"

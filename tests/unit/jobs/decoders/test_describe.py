@@ -472,6 +472,24 @@ def test_notices_give_group_states():
     assert [(line.place.number, line.detail) for line in description.rejects] == [(7, "the tool failed: its output is not complete")]
 
 
+@pytest.mark.parametrize(
+    ("failure", "detail"),
+    [
+        ("GroupIdNotFoundException: Group no such.group not found.", "the group does not exist"),
+        ("GroupIdNotFoundException: Group share group is not a consumer group.", "the group is no consumer group"),
+    ],
+)
+@pytest.mark.parametrize("cause", ["", "java.util.concurrent.ExecutionException: "])
+def test_failure_about_a_group_without_members_of_consumers_is_skipped(failure, detail, cause):
+    description = parse(
+        f"\nError: Executing consumer group command failed due to {cause}org.apache.kafka.common.errors.{failure}\n"
+        f"java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.{failure}\n"
+        "\tat java.base/java.util.concurrent.CompletableFuture.reportGet(CompletableFuture.java:396)\n"
+    )
+    assert [(line.place.number, line.detail) for line in description.skipped if line.kind != "log_line"] == [(2, detail)]
+    assert (description.groups, description.rejects) == ((), ())
+
+
 def test_repeated_lines_of_several_outputs_are_skipped():
     group = Kafka("g", "classic", "Empty", "", ("b", 1, 1), None, None, (), {("t", 0): (7, 2)}, {("t", 0): 9})
     outputs = ["offsets", "offsets --verbose", "state", "list --state", "offsets"]

@@ -204,6 +204,7 @@ NOBODY = kafka(consumer("a", {}), consumer("b", {}))
 REBALANCING = kafka(*NOBODY.members, state="PreparingRebalance")
 OWNED = rendered("4.0", [GROUP], "offsets")
 COMMITTED = rendered("4.0", [kafka(committed=GROUP.committed)], "offsets")
+NO_GROUP = "Error: Executing consumer group command failed due to org.apache.kafka.common.errors.GroupIdNotFoundException: "
 WITH_IDLE = kafka(*GROUP.members, consumer("c", {}), committed=GROUP.committed)
 MOVING = kafka(consumer("a", {"t": [0, 1]}, {"t": [0]}, 8), kind="consumer", state="Reconciling", epoch=9, target_epoch=9)
 
@@ -238,6 +239,8 @@ MOVING = kafka(consumer("a", {"t": [0, 1]}, {"t": [0]}, 8), kind="consumer", sta
         pytest.param([rendered("4.0", [REBALANCING], "members")], "rebalancing_group", id="members without --verbose"),
         pytest.param([rendered("4.0", [MOVING], "list --state")], "members_not_told", id="a group that moves, only listed"),
         pytest.param(["\nError: Consumer group 'gone' does not exist.\n"], "absent_group", id="no group"),
+        pytest.param([f"\n{NO_GROUP}Group gone not found.\n"], "absent_group", id="no group, by a tool of 4.0"),
+        pytest.param([f"\n{NO_GROUP}Group s is not a consumer group.\n"], "no_consumer_group", id="a share group"),
     ],
 )
 def test_rebalancing_group_without_assignment_makes_no_snapshot(texts, kind):
