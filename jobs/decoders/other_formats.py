@@ -85,7 +85,7 @@ _FORMATS = (
         "the output of kafka-streams-groups",
         re.compile(
             r"^[ \t]*(?:GROUP +(?:MEMBER +PROCESS|TARGET-ASSIGNMENT-EPOCH +TOPOLOGY-EPOCH)|Streams group '"
-            r"|GROUP +TOPIC +PARTITION +(?:LEADER-EPOCH +)?(?:CURRENT-OFFSET +LOG-END-OFFSET +)?OFFSET-LAG)",
+            r"|GROUP +TOPIC +PARTITION +(?:(?:LEADER-EPOCH|CURRENT-OFFSET|LOG-END-OFFSET) +){0,3}OFFSET-LAG)",
             re.MULTILINE,
         ),
         None,
@@ -126,6 +126,16 @@ _FORMATS = (
         "collect writes topics, partitions, racks and offsets as a metadata snapshot",
     ),
     _Format(
+        "messages of kafka-console-consumer without records that a formatter of __consumer_offsets printed",
+        re.compile(
+            r"^(?:Processed a total of [0-9]+ messages[ \t\r]*$"
+            r"|(?:[\w-]+\.)+(?:\w+\$)?\w*MessageFormatter[ \t\r]*\n(?:[^\n]+\n)?Option +Description)",
+            re.MULTILINE,
+        ),
+        None,
+        _RECORDS,
+    ),
+    _Format(
         "a group of Kafbat UI, which leaves out members without partitions",
         re.compile(r"^[ \t]*[\[{]", re.MULTILINE),
         re.compile(r'"groupId"\s*:[^}]{1,2000}"(?:partitionAssignor|consumerLag)"\s*:'),
@@ -135,7 +145,7 @@ _FORMATS = (
 
 _CLIENT_LOG = re.compile(
     r"^.{0,400}(?:\[Consumer (?:instanceId=[^\],]{1,249}, )?clientId=[^\],]{0,249}, groupId=|\[thrd:[^\]]{1,249}\]: "
-    r"|\bkafka\.coordinator(?:\.consumer)?\b:?.{0,99}\bgroup\b|\"logger\":\"kafkajs\"|\[sarama\]|consumergroup/session/)",
+    r"|\bkafka\.coordinator(?:\.consumer)?\b(?!\.group\.):?.{0,99}\bgroup\b|\"logger\":\"kafkajs\"|\[sarama\]|consumergroup/session/)",
     re.MULTILINE,
 )
 

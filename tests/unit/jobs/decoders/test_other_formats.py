@@ -102,6 +102,27 @@ OTHERS = {
         f"\n{'GROUP':15} {'MEMBER':22} {'PROCESS':22} CLIENT-ID\n{'g':15} {'A' * 22} {'B' * 22} c\nACTIVE-TASKS: 0: [0,1] \n",
         "the output of kafka-streams-groups",
     ),
+    "offsets of streams groups": (
+        f"\n{'GROUP':15} {'TOPIC':15} {'PARTITION':10} {'CURRENT-OFFSET':15} {'LEADER-EPOCH':15} {'LOG-END-OFFSET':15} OFFSET-LAG\n",
+        "the output of kafka-streams-groups",
+    ),
+    "a formatter that does not know the records": (
+        "Processed a total of 15 messages\n"
+        "[2026-11-30 15:01:33,640] ERROR Unknown error when running consumer:  (kafka.tools.ConsoleConsumer$)\n"
+        "java.lang.IllegalStateException: Unknown offset message version: 4\n"
+        "\tat kafka.coordinator.group.GroupMetadataManager$.readOffsetMessageValue(GroupMetadataManager.scala:1165)\n",
+        "messages of kafka-console-consumer",
+    ),
+    "a formatter that the tool does not know": (
+        "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter\n"
+        f"{'Option':40} {'Description':32}\n{'------':40} {'-----------':32}\n",
+        "messages of kafka-console-consumer",
+    ),
+    "a reader without records": (
+        "[2026-11-30 14:55:56,853] ERROR Error processing message, terminating consumer process:  (o.a.k.t.c.ConsoleConsumer)\n"
+        "org.apache.kafka.common.errors.TimeoutException: null\nProcessed a total of 0 messages\n",
+        "messages of kafka-console-consumer",
+    ),
     "kafka-groups": (f"{'GROUP':15} {'TYPE':20} PROTOCOL\n{'g':15} {'Consumer':20} consumer\n", "the output of kafka-groups"),
     "a part of the columns": ("GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG\ng t 0 5 9 4\n", "with a part of its columns"),
     "rows that grep found": (
