@@ -1,8 +1,10 @@
 """Lines of a text of ``kafka-consumer-groups`` as the tool wrote them: what other programs put before or around each line is left out.
 
-These are times of ``kubectl logs --timestamps``, names of ``kubectl logs --prefix`` and of Docker Compose, marks of a quotation, the bars
-of a table in Markdown, tags of Jira and HTML beside a header, and codes for terminals. Marks are removed only if the header of a table is
-found after such a mark and nowhere else. So a single quoted row in a plain table stays a damaged row.
+These are times of ``kubectl logs --timestamps``, of ``ts`` and of build servers, the words of ``journalctl``, names of ``kubectl logs
+--prefix``, of Docker and of ``pdsh``, names and numbers of ``grep`` and ``cat -n``, marks of a quotation, the bars of a table in Markdown,
+tags of Jira and HTML beside a header, and codes for terminals. Marks are removed only if the header of a table is found after such a mark
+and nowhere else. So a single quoted row in a plain table stays a damaged row. In a table with blanks of a web page all of these become
+spaces.
 """
 
 from __future__ import annotations
@@ -11,18 +13,33 @@ import re
 
 from jobs.decoders.terminal_codes import without_codes
 
-_MARKS = (
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?",
+_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_SHORT_TIME = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d"
+_UNIT = r"[\w.-]{1,256} [\w./@-]{1,256}(?:\[\d{1,10}\])?:"
+_WORDS = (
+    _TIME,
+    rf"\[{_TIME}\]",
+    _SHORT_TIME,
+    rf"(?:{_TIME}|{_SHORT_TIME}) {_UNIT}",
+    r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?",
     r"\[pod/[\w./-]{1,600}\]",
-    r"[\w.-]{1,256} {0,64}\|",
+    r"[\w.@-]{1,256} {0,64}\|",
+    r"[\w.-]{1,256}:",
     r"(?:> ?){0,8}>",
+)
+_MARKS = (
+    *(rf"{words}(?: |$)" for words in _WORDS),
+    *(r"[\w./-]{1,256}:", r"\d{1,9}:", r"[\w./-]{1,256}:\d{1,9}:", r" {0,8}\d{1,9}\t"),  # grep with names and numbers, cat -n
 )
 _HEADER_WORDS = r"(?:GROUP|TOPIC|CONSUMER-ID|COORDINATOR)\b"
 _PLAIN_HEADER = re.compile(rf"^[ \t]*{_HEADER_WORDS}[ \t]+[A-Z(#]", re.MULTILINE)
-_MARKED_HEADER = re.compile(rf"^(?:{'|'.join(f'({mark})' for mark in _MARKS)})[ \t]+{_HEADER_WORDS}[ \t]+[A-Z(#]", re.MULTILINE)
-_LINE_MARKS = tuple(re.compile(rf"^{mark}(?: |$)") for mark in _MARKS)
+_MARKED_HEADER = re.compile(rf"^(?:{'|'.join(f'({mark})' for mark in _MARKS)})[ \t]*{_HEADER_WORDS}[ \t]+[A-Z(#]", re.MULTILINE)
+_LINE_MARKS = tuple(re.compile(rf"^{mark}") for mark in _MARKS)
 _OPENED = re.compile(rf"^(?:<[a-z]{{1,10}}>|\{{(?:noformat|code)(?::\w{{1,20}})?\}}){{1,3}}(?={_HEADER_WORDS}[ \t]+[A-Z(#])", re.MULTILINE)
 _CLOSED = re.compile(r"(?:</(?:code|pre|p)>|\{noformat\}|\{code\}){1,3}(?=\r?$)", re.MULTILINE)
+_BLANKS = str.maketrans("\u00a0\u202f", "  ")
+"""Blanks that do not break a line, as web pages and mail programs write them for spaces."""
+_BLANK_HEADER = re.compile(rf"^[^\n]{{0,600}}\b{_HEADER_WORDS}[ \t\u00a0\u202f]*[\u00a0\u202f][ \t\u00a0\u202f]*[A-Z(#]", re.MULTILINE)
 _BAR = re.compile(r"\|")
 _BARRED_HEADER = re.compile(rf"^[ \t]*(?:\|[ \t]*)?{_HEADER_WORDS}[ \t]*\|[ \t]*[A-Z(#]", re.MULTILINE)
 
@@ -30,6 +47,8 @@ _BARRED_HEADER = re.compile(rf"^[ \t]*(?:\|[ \t]*)?{_HEADER_WORDS}[ \t]*\|[ \t]*
 def plain_lines(whole: str) -> list[str]:
     """Return the lines of a text without their ends; raises nothing, whatever the text is."""
     text = without_codes(whole.removeprefix("\ufeff"))
+    if _BLANK_HEADER.search(text):
+        text = text.translate(_BLANKS)
     opened = _OPENED.sub("", text)
     if opened != text:
         text = _CLOSED.sub("", opened)

@@ -152,7 +152,12 @@ def has_header(text: str) -> bool:
 @given(
     sessions().filter(lambda session: has_header(printed(*session))),
     st.sampled_from(
-        ["2024-05-01T10:00:{:02}.123456789Z ", "2024-05-01 10:00:{:02},123 ", "[pod/kafka-0/kafka] ", "broker-1  | ", "> ", ">> "]
+        [
+            *("2024-05-01T10:00:{:02}.123456789Z ", "2024-05-01 10:00:{:02},123 ", "[2024-05-01T10:00:{:02}.123Z] ", "10:00:{:02} "),
+            *("May  1 10:00:{:02} ", "May  1 10:00:{:02} host-1 look[123]: ", "2024-05-01T10:00:{:02}+0000 host-1 look.sh[123]: "),
+            *("[pod/kafka-0/kafka] ", "broker-1  | ", "kafka_broker.1.k2x0@node-1    | ", "kafka-1: ", "> ", ">> "),
+            *("all.txt:", "looks/all.txt:{}:", "{}:", "    {}\t"),
+        ]
     ),
     st.booleans(),
 )
@@ -164,6 +169,17 @@ def test_what_is_before_each_line_changes_nothing(session, mark, is_stripped):
     marked = "\n".join(line.rstrip() if is_stripped and not line.removeprefix(mark).strip() else line for line in lines)
     assert looks_like_describe(marked)
     assert parse(marked, groups[0].group_id) == parse(text, groups[0].group_id)
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u202f"])
+@given(sessions().filter(lambda session: has_header(printed(*session))))
+@settings(max_examples=50, deadline=None)
+def test_blanks_of_a_web_page_are_read_as_spaces(blank, session):
+    edition, groups, outputs = session
+    text = printed(edition, groups, outputs).replace("\u00a0", " ").replace("\u202f", " ")
+    for pasted in (text.replace(" ", blank), text.replace("  ", f"{blank} ")):
+        assert looks_like_describe(pasted)
+        assert parse(pasted, groups[0].group_id) == parse(text, groups[0].group_id)
 
 
 @pytest.mark.parametrize(("opened", "closed"), [("{noformat}", "{noformat}"), ("{code:bash}", "{code}"), ("<pre><code>", "</code></pre>")])
