@@ -283,7 +283,7 @@ def _causes(around: Around, events: Sequence[LoggedEvent]) -> Iterator[FoundCaus
         elif event.event == CoordinatorEvent.SUBSCRIPTION_UPDATED:
             if event.member_id in around.previous_ids and _is_of_epoch(event, around, bumps):
                 yield _logged(Cause.SUBSCRIPTION_CHANGED, event.member_id)
-        else:
+        elif not _is_of_another_stay(event, around, bumps):
             is_unnamed = any(0 <= started_ms - event.logged_at_ms <= REQUEST_MS for started_ms in unnamed)
             yield from _causes_of_members(event, around, is_unnamed=is_unnamed)
 
@@ -298,6 +298,25 @@ def _is_of_epoch(event: LoggedEvent, around: Around, bumps: Sequence[LoggedEvent
     """
     begun = next((bump.generation for bump in bumps if bump.logged_at_ms >= event.logged_at_ms), None)
     return around.previous_generation < begun <= around.generation if begun is not None else not bumps
+
+
+def _is_of_another_stay(event: LoggedEvent, around: Around, bumps: Sequence[LoggedEvent]) -> bool:
+    """Return whether a member left in an epoch before or after the two generations: members of the consumer protocol keep their ids.
+
+    The line has no number. Those of the epochs before and after it are in the lines about these; the next one is from the same request.
+    Lines with a client's reason are of members of the classic protocol, whose ids are new with each stay.
+
+    Args:
+        bumps: lines about new epochs, by time.
+    """
+    is_of_consumer = event.event in (CoordinatorEvent.MEMBER_LEFT, CoordinatorEvent.MEMBER_FENCED) and event.client_reason is None
+    if not is_of_consumer or around.is_converted:  # numbers of the two protocols do not compare
+        return False
+    before = [bump.generation for bump in bumps if bump.logged_at_ms < event.logged_at_ms and bump.generation is not None]
+    later_ms = next((bump.logged_at_ms for bump in bumps if bump.logged_at_ms >= event.logged_at_ms), None)
+    later = [bump.generation for bump in bumps if bump.logged_at_ms == later_ms and bump.generation is not None]
+    is_later = bool(before) and before[-1] > around.generation
+    return is_later or (bool(later) and max(later) <= around.previous_generation)
 
 
 def _names_no_member(event: LoggedEvent) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,6 +111,38 @@ UPDATED = line("subscription_updated", 198, member_id="b")
 def test_subscription_counts_where_it_began_the_epoch(before: str, others: list[LoggedEvent], expected: list[tuple[str, str]]) -> None:
     events = sorted([UPDATED, *others], key=lambda event: event.logged_at_ms)
     assert causes(around(before, "ab"), *events) == expected
+
+
+EXPIRED, LEFT = line("member_fenced", 95, member_id="b", reason_kind="session_expired"), line("member_left", 198, member_id="b")
+"""Members of the consumer protocol keep their ids: member b was fenced, joined again in epoch 4, and left later."""
+
+
+@pytest.mark.parametrize(
+    ("given", "events", "expected"),
+    [
+        pytest.param(around("ab", "a"), [EXPIRED, bumped(3, 95), bumped(4, 99), LEFT, bumped(5, 198)], ["left"], id="it left in epoch 5"),
+        pytest.param(around("ab", "a"), [EXPIRED, bumped(5, 95.2)], ["session_expired"], id="clocks of coordinators differ"),
+        pytest.param(around("ab", "a", (4, 7)), [bumped(4, 197), LEFT, bumped(5, 198), bumped(6, 198)], ["left"], id="one of several"),
+        pytest.param(around("ab", "a"), [bumped(4, 198), LEFT, bumped(5, 198)], ["left"], id="epochs of one millisecond"),
+        pytest.param(
+            around("ab", "a"),
+            [LEFT, bumped(5, 198), bumped(6, 199), replace(EXPIRED, logged_at_ms=202_000), bumped(7, 202)],
+            ["left"],
+            id="it came back and was fenced in epoch 7",
+        ),
+        pytest.param(around("ab", "a"), [LEFT, bumped(5, 198), bumped(2, 204)], ["left"], id="the group was made again"),
+        pytest.param(around("ab", "a"), [LEFT], ["left"], id="no lines about epochs"),
+        pytest.param(
+            around("ab", "a"),
+            [replace(LEFT, client_reason="not provided"), bumped(2, 203)],
+            ["left"],
+            id="a member of the classic protocol",
+        ),
+        pytest.param(around("ab", "a", (9, 2), is_converted=True), [LEFT, bumped(2, 199)], ["left"], id="a conversion numbers anew"),
+    ],
+)
+def test_departure_counts_in_the_epoch_that_it_begins(given: Around, events: list[LoggedEvent], expected: list[str]) -> None:
+    assert [cause for cause, _ in causes(given, *events)] == expected
 
 
 def test_departure_has_one_cause_and_the_line_with_the_reason_wins() -> None:
