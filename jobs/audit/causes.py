@@ -129,11 +129,11 @@ FIRST_MS = 10 * 60_000
 
 def around_of(before: Mapping[str, Any] | None, row: Mapping[str, Any]) -> Around:
     """Return a generation and the one before, of rows with ``at_ms``, ``generation``, ``incarnation``, ``member_ids``, ``instance_ids``
-    and ``causes``.
+    and ``triggers``.
 
     A group that was made again counts from the beginning; then the generation before is not the one of ``before``.
     """
-    is_converted = any(one["cause"] == Cause.CONVERTED.value for one in row["causes"] or ())
+    is_converted = any(_OF_GROUP.get(Trigger(word)) is Cause.CONVERTED for word in row["triggers"] or ())
     if before is None or before["incarnation"] != row["incarnation"]:
         before = {"at_ms": row["at_ms"] - FIRST_MS, "generation": row["generation"] - 1, "member_ids": (), "instance_ids": ()}
     return Around(

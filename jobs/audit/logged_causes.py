@@ -108,7 +108,7 @@ def _rows(snapshots: DataFrame, audits: DataFrame, events: DataFrame, groups: Da
         *("generation", "incarnation"),
         F.col("members")["member_id"].alias("member_ids"),
         F.col("members")["group_instance_id"].alias("instance_ids"),
-    ).join(audits.select(*GENERATION_KEY, "causes"), list(GENERATION_KEY), "left")
+    ).join(audits.select(*GENERATION_KEY, "causes", "triggers"), list(GENERATION_KEY), "left")
     logged = (
         events.join(first, list(GROUP_KEY))
         .where(F.col("logged_at") >= F.col("events_from") - F.lit(_CLOCKS))

@@ -122,7 +122,7 @@ class Happened:
                 "incarnation": 0,
                 "member_ids": [one["member_id"] for one in snapshot["members"]],
                 "instance_ids": [one["group_instance_id"] for one in snapshot["members"]],
-                "causes": None,
+                "triggers": None,
             }
             for snapshot in self.snapshots[group_id]
         ]

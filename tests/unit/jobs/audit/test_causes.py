@@ -213,6 +213,17 @@ def test_conversion_counts_only_where_records_show_one() -> None:
     assert causes(around("a", "ab", is_converted=True), *events) == [("converted", None), ("joined", "b")]
 
 
+@pytest.mark.parametrize(
+    ("triggers", "is_converted"),
+    [(None, False), (["member_left"], False), (["member_left", "downgraded_to_classic"], True), (["upgraded_to_consumer"], True)],
+)
+def test_stored_causes_do_not_decide_whether_a_generation_is_a_conversion(triggers: list[str] | None, is_converted: bool) -> None:
+    """The rebalance after a conversion has the word too. When it is explained again, its text stays."""
+    row = {"at_ms": 1, "generation": 5, "incarnation": 9, "member_ids": [], "instance_ids": [], "triggers": triggers}
+    logged = [{"cause": "converted", "member_id": None, "source": "log", "detail": "Downgrade group g from consumer to classic"}]
+    assert around_of({**row, "generation": 4}, {**row, "causes": logged}).is_converted == is_converted
+
+
 def test_durations_are_between_the_lines_of_the_generation() -> None:
     events = (
         started("joined", 190, reason_member_id="b"),
@@ -273,7 +284,7 @@ def test_logged_departure_replaces_the_inferred_one_of_its_member_alone() -> Non
 
 
 def test_group_that_was_made_again_has_no_generation_before() -> None:
-    row = {"at_ms": 2_000_000, "generation": 1, "incarnation": 9, "member_ids": ["a"], "instance_ids": ["i"], "causes": None}
+    row = {"at_ms": 2_000_000, "generation": 1, "incarnation": 9, "member_ids": ["a"], "instance_ids": ["i"], "triggers": None}
     older = {**row, "at_ms": 1_000_000, "member_ids": ["b"]}
     for before in (None, {**older, "generation": 7, "incarnation": 3}, {**older, "generation": 1, "incarnation": 3}):
         found = around_of(before, row)
