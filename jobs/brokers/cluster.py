@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,6 +27,8 @@ LEADER_SECONDS = 0.5
 """How long to wait for a leader before the next request: a starting broker becomes the leader of one partition after another."""
 REACH_SECONDS = 3.0
 """How long to wait for a connection before it is left to librdkafka."""
+REFRESH_SECONDS, REFRESH_WAIT_SECONDS = 3.0, 0.5
+"""How long to wait for an answer before another broker is asked which brokers there are; and how long to wait for that one."""
 
 CLIENT_ID = "evenkeel-collect"
 DEFAULTS = {
@@ -248,15 +251,22 @@ class Cluster:
     def wait(self, asked: Future[Answer]) -> None:
         """Wait for an answer or an error.
 
+        librdkafka sends most requests to the controller, and keeps to it until it gets metadata, though that broker may be gone.
+
         Raises:
             ClusterError: the login is refused.
         """
+        refreshed_at = time.monotonic()
         while not asked.done():
             try:
                 asked.exception(POLL_SECONDS)
             except FutureTimeoutError:
                 self.admin.poll(0)  # reports errors about connections
                 self.connection.check()
+                if time.monotonic() - refreshed_at >= REFRESH_SECONDS:
+                    with suppress(KafkaException):  # the answer counts, not whether it comes in time
+                        self.admin.list_topics(timeout=REFRESH_WAIT_SECONDS)
+                    refreshed_at = time.monotonic()
 
     def answer(self, asked: Future[Answer]) -> Answer:
         """Return the answer.

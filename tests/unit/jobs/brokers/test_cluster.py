@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from jobs.brokers.client_properties import ClientProperties
-from jobs.brokers.cluster import Connection, check_reachable
+from jobs.brokers.cluster import Cluster, Connection, check_reachable
 from jobs.brokers.records import Reader
 from jobs.runtime.errors import ClusterError
 from schemas.wire.keys import OFFSETS_TOPIC
@@ -78,3 +80,31 @@ def test_broker_that_says_nothing_may_be_slow(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(socket, "create_connection", wait)
     check_reachable("10.0.0.1:9092")
+
+
+class GoneController:
+    """A client whose requests wait for a broker that is gone, until metadata names another one."""
+
+    def __init__(self) -> None:
+        self.asked: Future[str] = Future()
+        self.answers_in_time = False
+
+    def poll(self, seconds: float) -> None:
+        pass
+
+    def list_topics(self, timeout: float) -> None:
+        if not self.answers_in_time:
+            self.answers_in_time = True
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        self.asked.set_result("answer")
+
+
+def test_waiting_finds_the_broker_that_took_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.brokers.cluster.POLL_SECONDS", 0.001)
+    monkeypatch.setattr("jobs.brokers.cluster.REFRESH_SECONDS", 0.002)
+    cluster = Cluster.__new__(Cluster)
+    cluster.connection, cluster.admin = Connection("b:1", ClientProperties({}, {}), 1.0), GoneController()
+    deadline = threading.Timer(5.0, cluster.admin.asked.cancel)
+    deadline.start()
+    assert cluster.answer(cluster.admin.asked) == "answer"
+    deadline.cancel()
