@@ -36,6 +36,7 @@ OWNED = {
 _TAKES_A_FUNCTION = re.compile(r".*_cb|logger|on_commit|(key|value)\.(de)?serializer")
 _NAME = re.compile("[a-z][a-z0-9._]{1,60}")
 _IS_SECRET = re.compile(r".*(password|secret|token|pem|assertion|private).*|sasl\.oauthbearer\.config|sasl\.jaas\.config")
+_FAILED_FILE = re.compile(r"(?:: |parse )(ssl\.[a-z.]+\.location)\b.*?: error:")
 _ALLOWED_RANGE = re.compile(r"allowed range (-?\d+\.\.-?\d+)")
 
 
@@ -66,7 +67,12 @@ class ClientProperties:
         """Return why librdkafka refuses these properties: its own text, and where the property that it names was given."""
         named = re.search('configuration property:? "([^"]+)"', text, re.IGNORECASE)
         if named is None or named[1] not in self.origins:
-            return f"client properties: {self.masked(text).strip()}"
+            failed = _FAILED_FILE.search(text)
+            if failed is None or failed[1] not in self.origins:
+                return f"client properties: {self.masked(text).strip()}"
+            why = self.masked(text).rpartition("::")[2].strip()
+            found = f"found a file that cannot be used ({why}), expected the path of one on this machine, in PEM or PKCS#12"
+            return f"{self.origins[failed[1]]}: {failed[1]}: {found}"
         origin, name = self.origins[named[1]], named[1]
         if text.startswith("No such"):
             return f"{origin}: found {name}, which librdkafka does not know; expected one of its names, not those of the Java client"

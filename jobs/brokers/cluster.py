@@ -6,6 +6,7 @@ Evenkeel changes nothing in the cluster: it assigns partitions by hand, so it jo
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import time
 from collections.abc import Callable
@@ -39,6 +40,8 @@ DEFAULTS = {
 _NOT_HEALED_BY_TRYING_AGAIN = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _NOT_OURS_TO_SEE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 _NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE)
+_NO_ANSWER_OF_KAFKA = re.compile(r"Invalid response size (-?\d+) \(.*\): increase receive\.message\.max\.bytes")
+"""How librdkafka reports the first four bytes of an answer that is too long for it, such as ``HTTP``."""
 
 Answer = TypeVar("Answer")
 Partitions = list[tuple[str, int]]
@@ -89,7 +92,7 @@ class Connection:
 
     def _note(self, error: KafkaError) -> None:
         """Store an error about connections; librdkafka tries again by itself."""
-        text = self._properties.masked(error.str())
+        text = _NO_ANSWER_OF_KAFKA.sub(_beginning, self._properties.masked(error.str()))
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._is_down = True
             self._trouble = self._trouble or text
@@ -302,6 +305,12 @@ def check_reachable(servers: str) -> None:
         else:
             return
     raise ClusterError(f"{servers}: no broker can be reached ({'; '.join(dict.fromkeys(causes.values()))}); correct --bootstrap-servers")
+
+
+def _beginning(invalid_size: re.Match[str]) -> str:
+    """Return words for an answer whose length cannot be one, with its beginning."""
+    beginning = (int(invalid_size[1]) & 0xFFFFFFFF).to_bytes(4, "big")
+    return f"found an answer that is not Kafka's (it begins with {repr(beginning)[1:]}), expected the port of a broker"
 
 
 def _topic_id(topic: TopicDescription) -> str | None:

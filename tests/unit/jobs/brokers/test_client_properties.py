@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from jobs.brokers.client_properties import OWNED, ClientProperties, read_client_properties
+from jobs.brokers.cluster import Connection
 from jobs.runtime.errors import UsageError
 
 SECRET = "secret-of-mine"
@@ -98,3 +101,15 @@ def test_property_that_librdkafka_refuses_is_named_by_file_and_line(text: str, e
     assert message.startswith(expected.format(file=file))
     assert SECRET not in message and "\n" not in message
     assert ("1..5" in message) == ("range" in text)
+
+
+@pytest.mark.parametrize("content", [None, "no certificate\n"])
+@pytest.mark.parametrize("name", ["ssl.ca.location", "ssl.certificate.location", "ssl.key.location"])
+def test_file_that_a_property_names_in_vain_is_named_with_its_property(name: str, content: str | None, file: Path, tmp_path: Path) -> None:
+    named = tmp_path / "ca.pem"
+    if content is not None:
+        named.write_text(content)
+    given = properties(file, f"security.protocol=SSL\n{name}={named}\n")
+    with pytest.raises(UsageError) as refused:
+        Connection("127.0.0.1:1", given, 1.0).client(AdminClient, {"log_level": 0})
+    assert re.match(rf"{file}: line 2: {name}: found a file that cannot be used \([^()]+\), expected ", str(refused.value))

@@ -82,6 +82,17 @@ def test_broker_that_says_nothing_may_be_slow(monkeypatch: pytest.MonkeyPatch) -
     check_reachable("10.0.0.1:9092")
 
 
+@pytest.mark.parametrize("beginning", ["HTTP", "SSH-"])
+def test_port_that_is_no_brokers_is_named_as_such(beginning: str) -> None:
+    size = int.from_bytes(beginning.encode(), "big")
+    text = f"b:1/bootstrap: Receive failed: Invalid response size {size} (0..100000000): increase receive.message.max.bytes (after 1ms)"
+    connection = Connection("b:1", ClientProperties({}, {}), 8.0)
+    connection._note(KafkaError(KafkaError._TRANSPORT, text))
+    line = str(connection.explained(KafkaError(KafkaError._TIMED_OUT)))
+    found = f"found an answer that is not Kafka's (it begins with '{beginning}'), expected the port of a broker (after 1ms)"
+    assert line.startswith(f"b:1: no answer within 8 s (b:1/bootstrap: Receive failed: {found}); ")
+
+
 class GoneController:
     """A client whose requests wait for a broker that is gone, until metadata names another one."""
 
