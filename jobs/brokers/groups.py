@@ -7,6 +7,7 @@ and current assignments, but neither epoch nor subscriptions. During a rebalance
 from __future__ import annotations
 
 import base64
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,10 @@ QUESTIONS_AT_ONCE = 200
 """There is one request for each group. At most so many are open at once, so that brokers hold no more."""
 OTHER_TYPE, OTHER_PROTOCOL = "of share, streams and other types", "of Connect and other uses of the classic protocol"
 NO_RIGHT, REBALANCING = "no right to describe", "in the middle of a rebalance"
+MOVING = "their coordinator is changing"
+ASK_AGAIN_SECONDS = 0.5
+_HEALED_BY_ASKING_AGAIN = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+"""A group moves to another broker when a broker stops or starts; librdkafka does not repeat these questions itself."""
 
 _BETWEEN_GENERATIONS: Mapping[Enum, str] = {
     ConsumerGroupState.PREPARING_REBALANCING: PREPARING,
@@ -62,7 +67,7 @@ class Poll:
         groups: by name the content of a snapshot line. Members have no partitions during a rebalance. ``members`` is None for a group whose
             answers are of different generations, and for one that has only committed offsets.
         not_shown: by reason the number of groups that, or whose members, are not shown.
-        is_complete: whether every broker has answered; if not, a group that is absent may still exist.
+        is_complete: whether every broker has answered, for every group; if not, a group that is absent may still exist.
     """
 
     groups: dict[str, dict[str, Any]]
@@ -100,7 +105,7 @@ def poll_groups(cluster: Cluster) -> Poll:
         else:
             groups[group_id]["offsets"] = _offsets(committed.topic_partitions or ())
     cluster.connection.healed()
-    return Poll(groups, +not_shown, not listed.errors)
+    return Poll(groups, +not_shown, not listed.errors and not not_shown[MOVING])
 
 
 def _all_groups(cluster: Cluster) -> dict[str, _ListedGroup]:
@@ -134,18 +139,32 @@ def _committed(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[tuple[str
 def _asked(
     cluster: Cluster, group_ids: Sequence[str], ask: Callable[[Sequence[str]], dict[str, Future[Answer]]]
 ) -> Iterator[tuple[str, Answer | KafkaError]]:
-    """Yield for each group the answer, or else the error."""
+    """Yield for each group the answer, or else the error. Groups that are moving to another broker are asked for again, for a while."""
+    deadline = time.monotonic() + cluster.connection.timeout_seconds
     for start in range(0, len(group_ids), QUESTIONS_AT_ONCE):
-        for group_id, asked in ask(group_ids[start : start + QUESTIONS_AT_ONCE]).items():
-            cluster.wait(asked)
-            problem: Any = asked.exception()
-            yield group_id, asked.result() if problem is None else problem.args[0]
+        left = group_ids[start : start + QUESTIONS_AT_ONCE]
+        while left:
+            moving = []
+            for group_id, asked in ask(left).items():
+                cluster.wait(asked)
+                problem: Any = asked.exception()
+                if problem is None:
+                    yield group_id, asked.result()
+                elif problem.args[0].code() in _HEALED_BY_ASKING_AGAIN and time.monotonic() < deadline:
+                    moving.append(group_id)
+                else:
+                    yield group_id, problem.args[0]
+            if moving:
+                time.sleep(ASK_AGAIN_SECONDS)
+            left = moving
 
 
 def _reason(cluster: Cluster, problem: KafkaError) -> str:
     """Return why one group is not shown; raise an error that concerns all groups."""
     if problem.code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED):
         return NO_RIGHT  # since Kafka 4.0 a KIP-848 group with a topic that may not be described is not described
+    if problem.code() in _HEALED_BY_ASKING_AGAIN:
+        return MOVING
     raise cluster.connection.explained(problem)
 
 

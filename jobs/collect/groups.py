@@ -131,6 +131,8 @@ class GroupCollection:
         poll = poll_groups(self._cluster)
         if not poll.groups and not self._seen:
             needed = "give the user an ACL that allows DESCRIBE on groups, and on the topics whose offsets they commit"
+            if not poll.is_complete:
+                needed = "some brokers do not answer for their groups: try again"
             raise ClusterError(f"{self._options.bootstrap_servers}: found no consumer groups{_described(poll.not_shown)}; {needed}")
         self._observed_at_ms, self._group_count, self._not_shown = at_ms, len(poll.groups), poll.not_shown
         if not self._lines:

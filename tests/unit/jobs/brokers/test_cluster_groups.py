@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException, TopicPartition
 
 from jobs.brokers import groups as cluster_groups
-from jobs.brokers.groups import NO_RIGHT, OTHER_PROTOCOL, OTHER_TYPE, REBALANCING, poll_groups
+from jobs.brokers.groups import MOVING, NO_RIGHT, OTHER_PROTOCOL, OTHER_TYPE, REBALANCING, poll_groups
 from jobs.runtime.errors import ClusterError
 
 CLASSIC, KIP848 = ConsumerGroupType.CLASSIC, ConsumerGroupType.CONSUMER
@@ -170,6 +170,37 @@ def test_offsets_that_may_not_be_seen_leave_the_group_out() -> None:
 def test_unknown_error_ends_the_poll() -> None:
     with pytest.raises(ClusterError):
         poll(Play(KafkaError(KafkaError._TIMED_OUT)))
+
+
+MOVED = [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+
+
+@pytest.mark.parametrize("code", MOVED)
+@pytest.mark.parametrize("question", ["described", "committed"])
+def test_group_that_moves_to_another_broker_is_asked_for_again(question: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_groups, "ASK_AGAIN_SECONDS", 0.001)
+    play = Play(description())
+    answers = {"described": description(), "committed": [TopicPartition("t", 0, 7)]}
+    setattr(play, question, KafkaError(code))
+    waited = play.wait
+
+    def wait(asked: Future) -> None:
+        waited(asked)
+        if asked.exception() is not None:
+            setattr(play, question, answers[question])
+
+    monkeypatch.setattr(play, "wait", wait)
+    polled = poll(play)
+    assert (list(polled.groups), polled.not_shown, polled.is_complete) == (["g"], {}, True)
+
+
+@pytest.mark.parametrize("code", MOVED)
+def test_group_that_still_moves_is_counted_and_ends_no_poll(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_groups, "ASK_AGAIN_SECONDS", 0.001)
+    play = Play(KafkaError(code))
+    play.timeout_seconds = 0.01
+    polled = poll(play)
+    assert (polled.groups, polled.not_shown, polled.is_complete) == ({}, {MOVING: 1}, False)
 
 
 def test_poll_is_incomplete_or_fails_if_brokers_do_not_answer() -> None:

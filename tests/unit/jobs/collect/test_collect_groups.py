@@ -222,6 +222,12 @@ def test_a_cluster_that_shows_no_group_is_refused(play: Play, tmp_path: Path) ->
     assert not (tmp_path / "_polled.json.gz").exists()
 
 
+def test_cluster_whose_brokers_do_not_answer_yet_is_refused_for_that(play: Play, tmp_path: Path) -> None:
+    play.answers = [poll(is_complete=False, moving=1)]
+    with pytest.raises(ClusterError, match=r"^b:1: found no consumer groups, not shown: 1 \(moving\); some brokers .*: try again$"):
+        run(play, tmp_path)
+
+
 def test_another_cluster_is_refused(play: Play, tmp_path: Path) -> None:
     play.answers = [poll(group([]))]
     run(play, tmp_path)
