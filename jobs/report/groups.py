@@ -260,8 +260,10 @@ def _generation_line(own_anchor: str, row: Row, flows: Sequence[Row], names: Map
 
 
 def _bounded(row: Row) -> dict[str, Figure]:
-    """Return the figure of a number of which only an upper bound is known."""
+    """Return the figure of avoidable movements where it is not known after a gap, as in sums, or only an upper bound is known."""
     avoidable = row["avoidable_movement_count"]
+    if avoidable is not None and (row["generation_gap"] or 0) > 0:
+        return {"avoidable_movement_count": Figure(EN_DASH, "generations before it are not known")}
     if not row["is_lower_bound"] or avoidable is None:
         return {}
     return {"avoidable_movement_count": Figure(f"{AT_MOST} {avoidable:,}", "subscriptions differ too much for an exact number", avoidable)}

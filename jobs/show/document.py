@@ -18,7 +18,7 @@ Document = dict[str, Any]
 _FIGURES = (
     *("generation", "strategy", "is_settled", "member_count", "idle_member_count", "partition_count", "movement_count"),
     *("avoidable_movement_count", "unassigned_count", "imbalance_ratio", "verdict", "better_strategy", "better_gain"),
-    *("previous_generation", "triggers"),
+    *("previous_generation", "generation_gap", "triggers"),
 )
 """Columns of ``generation_audits`` that the document of a generation has under the same names."""
 

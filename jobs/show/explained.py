@@ -15,7 +15,7 @@ from jobs.reading.published import StoredRow
 from jobs.reading.stored import GroupKey
 from jobs.show.described import CauseOfGeneration, DescribedGeneration
 from jobs.show.statements import Name, Part, Quoted, Rows, Statement, listed
-from jobs.show.text import count, ratio
+from jobs.show.text import count, missing_before, ratio
 from schemas.keys import GENERATION_KEY
 from schemas.vocabulary import Cause, CauseSource
 
@@ -120,6 +120,7 @@ def _moved(described: DescribedGeneration, audited: Rows) -> Iterator[Statement]
     if audit["movement_count"] is None or previous is None:
         yield Statement(("The generation before is not known, so it is not known what moved.",), (audited,))
         return
+    yield from _missing(audit, audited)
     if not movements:
         yield Statement((f"Every partition has the owner that it had in generation {previous}.",), (audited,))
         return
@@ -127,11 +128,21 @@ def _moved(described: DescribedGeneration, audited: Rows) -> Iterator[Statement]
     parts = [f"{len(list(of_kind))} {text}" for (_, text), of_kind in groupby(kinds)]
     rows = Rows("movements", {**_key(audit), "basis": audit["basis"], "strategy": audit["strategy"]}, len(movements))
     text = f"{count(len(movements), 'partition')} changed against generation {previous}: {', '.join(parts)}."
-    avoidable = audit["avoidable_movement_count"]
+    missing = missing_before(audit)
+    avoidable = None if missing else audit["avoidable_movement_count"]
     if avoidable:
         at_most = "At most " if audit["is_lower_bound"] else ""
         text += f" {at_most}{avoidable} of {count(audit['movement_count'], 'movement')} {'was' if avoidable == 1 else 'were'} avoidable."
     yield Statement((text,), (rows, audited))
+
+
+def _missing(audit: StoredRow, audited: Rows) -> Iterator[Statement]:
+    """Yield how many generations before this one are not known: what changed may have changed in them."""
+    missing = missing_before(audit)
+    if missing:
+        are = "is not known. What changed in it counts" if missing == 1 else "are not known. What changed in them counts"
+        previous, generation = audit["previous_generation"], audit["generation"]
+        yield Statement((f"{count(missing, 'generation')} between {previous} and {generation} {are} here too.",), (audited,))
 
 
 def _is_first(audit: StoredRow) -> bool:

@@ -117,8 +117,16 @@ def _head_lines(described: DescribedGeneration) -> Iterator[str]:
     if audit["verdict"] is not None:
         yield f"verdict: {verdict(audit)}"
     yield f"what changed: {described.change or 'the generation before is not known'}"
+    missing = missing_before(audit)
+    if missing:
+        yield f"{count(missing, 'generation')} before it {'is' if missing == 1 else 'are'} not known"
     for cause in described.causes:
         yield f"cause: {cause_words(cause)}"
+
+
+def missing_before(audit: StoredRow) -> int:
+    """Return how many generations between this one and the one that it is compared with are not known."""
+    return max(0, audit["generation_gap"] or 0)
 
 
 def verdict(audit: StoredRow) -> str:

@@ -210,6 +210,14 @@ def test_reason_of_every_unknown_figure_is_printed_below_its_table():
     assert "leader (the leader&#39;s bytes do not show its client library)" in fleet
 
 
+def test_avoidable_movements_after_a_gap_are_not_known_as_in_sums():
+    history = [generation_row(5, 2, avoidable_movement_count=3, is_lower_bound=True), generation_row(2, 1, avoidable_movement_count=3)]
+    rows = replace(sample(("orders",)), tallies=[tally_row("range", "observed", generations=history), tally_row("sticky")])
+    after_gap, unbroken = (line.figures["avoidable_movement_count"] for line in build_page(rows, AS_OF).worst[0].lines)
+    assert (after_gap.text, after_gap.note) == (DASH, "generations before it are not known")
+    assert unbroken.text == "3"
+
+
 def test_a_generation_without_predecessor_shows_dashes_in_its_bars():
     columns = draw([generation_row(5, None, movement_count=None, eager_revocation_count=None)]).columns
     assert [bar.label for bar in columns[0].bars if bar.style == "unknown"] == [DASH, DASH]

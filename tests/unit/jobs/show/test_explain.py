@@ -11,8 +11,12 @@ import jsonschema
 import pytest
 
 from jobs import cli
+from jobs.reading.groups import find_groups
+from jobs.reading.one_group import read_group_generation
 from jobs.reading.published import open_published
+from jobs.show.described import describe_generation
 from jobs.show.explanation import schema
+from jobs.show.text import generation_lines
 from schemas.tables import ALL_TABLES
 from tests.builders.published_warehouse import at, finding, generation, member, movement, write_warehouse
 
@@ -50,6 +54,17 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         generation(
             "turned", 10, both, ORDERS, audited={"previous_generation": 10, "partition_count": 4, "triggers": ["upgraded_to_consumer"]}
         ),
+        *(
+            generation(
+                name,
+                10,
+                both,
+                ORDERS,
+                audited={**loads, **moves, "previous_generation": 9 - gap, "generation_gap": gap, "triggers": ["first_seen"]},
+            )
+            for name, gap in (("after-one", 1), ("after-three", 3))
+        ),
+        movement("after-three", 10, "orders", 3, "a-1", "b-2"),
         generation("no-assignor", 10, both, ORDERS, strategy="", audited={"partition_count": 4}),
         generation("described", 10, alone, ORDERS, has_subscriptions=False, is_generation_inferred=True),
         generation("described", 20, both, ORDERS, has_subscriptions=False, is_generation_inferred=True),
@@ -125,6 +140,17 @@ def test_group_of_which_little_is_known_is_explained_without_guesses(explain: An
     assert "The generation before is not known, so it is not known what moved." in text
     assert "The generation before is not known, so no reason is known." in text
     assert "Nothing in this generation needs a change." in text
+
+
+def test_generations_that_are_missing_before_one_are_counted_and_nothing_is_called_avoidable(explain: Any, warehouse: Path) -> None:
+    one, three = explain("after-one"), explain("after-three")
+    assert "1 generation between 8 and 10 is not known. What changed in it counts here too. [1]" in one
+    assert "3 generations between 6 and 10 are not known. What changed in them counts here too. [1]" in three
+    assert "1 partition changed against generation 6: 1 revoked. [2] [1]" in three
+    assert "avoidable" not in one + three
+    tables = open_published(str(warehouse))
+    (key,) = find_groups(tables, ["after-three"])
+    assert "3 generations before it are not known" in generation_lines(describe_generation(read_group_generation(tables, key)))
 
 
 def test_first_generation_of_a_group_has_none_before_it_to_be_unknown(explain: Any) -> None:

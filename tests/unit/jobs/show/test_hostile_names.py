@@ -41,7 +41,7 @@ def stored(names: Sequence[str], number: int) -> GroupGeneration:
         for index, name in enumerate(clients)
     ]
     causes = [{"cause": "joined", "member_id": name, "source": "log", "detail": f"by {name}"} for name in clients]
-    names_of_figures = ("unassigned_count", "multiply_owned_count", "pause_partition_ms", "rebalance_ms")
+    names_of_figures = ("generation_gap", "unassigned_count", "multiply_owned_count", "pause_partition_ms", "rebalance_ms")
     audit: dict[str, Any] = {
         **dict.fromkeys(names_of_figures),
         **dict.fromkeys(("revoked_count", "movement_count", "avoidable_movement_count", "idle_member_count", "member_count"), 3),
