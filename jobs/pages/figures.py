@@ -139,6 +139,15 @@ def noun(figure: Figure, one: str) -> str:
     return one if figure.value == 1 else f"{one}s"
 
 
+def counted(number: int, one: str) -> str:
+    """Return a number with thousands separated and its noun.
+
+    >>> counted(1, "member"), counted(1_200, "member")
+    ('1 member', '1,200 members')
+    """
+    return f"{number:,} {one if number == 1 else one + 's'}"
+
+
 def movement_words(kind: str, cause: str | None) -> str:
     """Return the words for a kind of movement.
 

@@ -11,6 +11,7 @@ from jobs.pages.figures import (
     Total,
     condense,
     count,
+    counted,
     from_ms,
     moment,
     movement_words,
@@ -316,7 +317,7 @@ def _resume(flow: Row) -> Figure:
     if not flow["resume_known"]:
         return Figure(EN_DASH, "no commit or metadata snapshot shows where it resumes")
     most = f"{AT_MOST} " if flow["lag_is_upper_bound"] else ""
-    parts = [] if flow["lag"] is None else [f"{most}{flow['lag']:,} messages"]
+    parts = [] if flow["lag"] is None else [f"{most}{counted(flow['lag'], 'message')}"]
     parts += [f"{flow['reset_count']:,} reset"] if flow["reset_count"] else []
     known, number = flow["resume_known"], flow["partition_count"]
     note = "" if known == number else f"known for {known:,} of {number:,} partitions"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assignors.audit.triggers import Trigger
-from jobs.pages.figures import EN_DASH, from_ms, moment, short_names, words
+from jobs.pages.figures import EN_DASH, counted, from_ms, moment, short_names, words
 from jobs.pages.generation_words import special, what_changed
 
 Row = Mapping[str, Any]
@@ -204,7 +204,7 @@ def describe(row: Row) -> str:
         f"generation {row['generation']}, {moment(from_ms(row['observed_at_ms']))}",
         special(row) or what_changed(row) or "no trigger known",
         *filter(None, [course(row)]),
-        f"{row['member_count']} members, {row['partition_count']} partitions",
+        f"{counted(row['member_count'], 'member')}, {counted(row['partition_count'], 'partition')}",
         movements or "nothing moved",
         f"imbalance {EN_DASH if ratio is None else f'{ratio:.2f}'}, {words(row['conformance'] or 'conformance not known')}",
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobs.pages.figures import condense, moment, visible, words
+from jobs.pages.figures import condense, counted, moment, visible, words
 from jobs.pages.needs import could_be, gain_words, needs_words
 from jobs.pages.plain_text import plain, table_lines
 from jobs.reading.fleet import GroupSummary
@@ -54,7 +54,7 @@ def list_lines(groups: Sequence[GroupSummary], limit: int) -> Iterator[str]:
     yield "partitions, imbalance and strategy are of the last settled generation with members; findings are of all generations"
     yield "the groups that need someone now come first"
     if len(shown) < len(groups):
-        yield f"{len(groups) - len(shown):,} more groups; --limit 0 shows all"
+        yield f"{counted(len(groups) - len(shown), 'more group')}; --limit 0 shows all"
 
 
 def better(group: GroupSummary) -> str:

@@ -48,7 +48,7 @@ def run(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float, 
         print(summary)
         where = ", ".join(sorted({damage.table for damage in damages}))
         raise WarehouseDamagedError(
-            f"{warehouse.location}: {len(damages)} findings in {where}; {ADVICE_PAGE} describes what to do about each"
+            f"{warehouse.location}: {_findings(len(damages))} in {where}; {ADVICE_PAGE} describes what to do about each"
         )
     return summary
 
@@ -98,8 +98,12 @@ def _check_invariants(warehouse: Warehouse, checked: Checked, most_groups: int |
     checked.count("invariants", count)
 
 
+def _findings(number: int) -> str:
+    return "1 finding" if number == 1 else f"{number} findings"
+
+
 def summary_of(checked: Checked) -> str:
     """Return one line with what was checked, after a line for each check that was not made."""
     counts = ", ".join(f"{count:,} {what}" for what, count in checked.counts.items())
-    verdict = "sound" if not checked.damages else f"{len(checked.damages)} findings"
+    verdict = "sound" if not checked.damages else _findings(len(checked.damages))
     return "\n".join([*(f"not checked: {what}" for what in checked.skipped), f"checked {counts}: {verdict}"])

@@ -15,6 +15,7 @@ from assignors.generation.generation import STREAMS, Generation
 from assignors.model import AssignorError
 from assignors.scenario.play import play
 from assignors.scenario.scenario import CONSUMER, Scenario
+from jobs.pages.figures import counted
 from jobs.reading.stored import GroupKey, PartitionWeights, StoredGeneration
 from jobs.what_if.co_partitioning import CoPartitioned, co_partitioned
 from jobs.what_if.figures import Loads, loads_of, measure_loads
@@ -238,7 +239,7 @@ def _racks_text(racks: Sequence[str]) -> str:
 
 
 def _lost_pairs(pairs: Sequence[CoPartitioned], flips: Sequence[Flip], ends: Sequence[Generation]) -> Reason:
-    topics = "; ".join(f"{', '.join(pair.topics)}: {pair.partition_count} partitions each" for pair in pairs)
+    topics = "; ".join(f"{', '.join(pair.topics)}: {counted(pair.partition_count, 'partition')} each" for pair in pairs)
     total = sum(pair.partition_count for pair in pairs)
     separated = [sum(len(pair.separated(end.assignment)) for pair in pairs) for end in ends]
     evidence = f"range gives equal partition numbers of these topics to one member ({topics})."

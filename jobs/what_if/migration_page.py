@@ -17,7 +17,7 @@ from urllib.parse import quote
 from jinja2 import Environment
 from markupsafe import Markup
 
-from jobs.pages.figures import EN_DASH, cut, visible
+from jobs.pages.figures import EN_DASH, counted, cut, visible
 from jobs.pages.shell import MOST_BYTES, as_script_data, page_environment
 from jobs.runtime.output_files import MIGRATION, further_page
 from jobs.what_if.migration import FleetPlan, Plan, Verdict
@@ -209,10 +209,11 @@ def _headline(fleet: FleetPlan) -> list[tuple[str, int, str]]:
     moves: Counter[Verdict] = Counter()
     for plan in plans:
         moves[plan.verdict] += plan.flip.movement_count if plan.flip is not None else 0
+    lost = moves[Verdict.LOSES]
     still = sum(1 for plan in plans if plan.verdict is Verdict.READY and plan.flip is not None and not plan.flip.movement_count)
     return [
-        ("ready", counts[Verdict.READY], f"nothing moves in {still:,} of them; {moves[Verdict.READY]:,} partitions in the others"),
-        ("ready with a loss", counts[Verdict.LOSES], f"{moves[Verdict.LOSES]:,} partitions move"),
+        ("ready", counts[Verdict.READY], f"nothing moves in {still:,} of them; {counted(moves[Verdict.READY], 'partition')} in the others"),
+        ("ready with a loss", counts[Verdict.LOSES], f"{counted(lost, 'partition')} {'moves' if lost == 1 else 'move'}"),
         ("blocked", counts[Verdict.BLOCKED], ""),
         ("use it already", fleet.consumer_count, ""),
     ]

@@ -8,6 +8,7 @@ from assignors.algorithms.releases import client_behaviour
 from assignors.generation.generation import SERVER_SIDE
 from assignors.generation.subscriptions import existing_partition_counts, subscribed_topics
 from assignors.model import GroupProblem
+from jobs.pages.figures import counted
 from jobs.what_if.figures import Answer
 from jobs.what_if.rehearsal import Rehearsal, Subject, release_for
 
@@ -86,7 +87,7 @@ def _too_many_members(problem: GroupProblem) -> Iterator[str]:
     if members > partitions:
         idle = members - partitions
         sharing = "1 member shares" if members == 1 else f"{members} members share"
-        yield f"{sharing} {partitions} partitions: {idle} of them {'has' if idle == 1 else 'have'} nothing to read."
+        yield f"{sharing} {counted(partitions, 'partition')}: {idle} of them {'has' if idle == 1 else 'have'} nothing to read."
 
 
 def _ignored_racks(problem: GroupProblem, answers: Sequence[Answer]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from assignors.audit.least_movement import Least
 from jobs.pages import plain_text
+from jobs.pages.figures import counted
 from jobs.runtime.locations import on_one_line
 from jobs.what_if.deploy import Deploy
 from jobs.what_if.figures import Answer, Loads, Span
@@ -129,8 +130,8 @@ def _deploy_lines(subject: Subject, deploy: Deploy) -> Iterator[str]:
     if deploy.restart_count < deploy.member_count:
         restarts = f"the first {deploy.restart_count} of {deploy.member_count} restarts one after another are"
     yield (
-        f"next deploy without instance ids: {restarts} {deploy.rebalance_count} rebalances of {on_one_line(strategy)}. "
-        f"Partitions move {deploy.movement_count} times, and stop being read {deploy.stopped_count} times."
+        f"next deploy without instance ids: {restarts} {counted(deploy.rebalance_count, 'rebalance')} of {on_one_line(strategy)}. "
+        f"Partitions move {counted(deploy.movement_count, 'time')}, and stop being read {counted(deploy.stopped_count, 'time')}."
     )
     sessions = [f"{one / 1000:g}" for one in (deploy.shortest_session_ms, deploy.longest_session_ms) if one is not None]
     session = f" ({_from_to(*sessions)} s)" if sessions else ""

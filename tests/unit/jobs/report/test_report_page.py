@@ -24,7 +24,7 @@ from jobs.report.ranking import Ranking
 from jobs.report.rows import ReportRows
 from jobs.report.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
 from jobs.report.summary import facts_of
-from jobs.report.timeline import CAUSE_MARKS, course, draw, with_changes
+from jobs.report.timeline import CAUSE_MARKS, course, describe, draw, with_changes
 from tests.builders.report_rows import (
     AS_OF,
     MEMBER,
@@ -216,6 +216,10 @@ def test_avoidable_movements_after_a_gap_are_not_known_as_in_sums():
     after_gap, unbroken = (line.figures["avoidable_movement_count"] for line in build_page(rows, AS_OF).worst[0].lines)
     assert (after_gap.text, after_gap.note) == (DASH, "generations before it are not known")
     assert unbroken.text == "3"
+
+
+def test_one_member_and_one_partition_are_no_plurals():
+    assert "\n1 member, 1 partition\n" in describe(generation_row(3, 2, member_count=1, partition_count=1))
 
 
 def test_a_generation_without_predecessor_shows_dashes_in_its_bars():
@@ -549,6 +553,7 @@ def test_only_the_newest_movements_are_drawn():
         ({"member_id": None}, DASH, "there is no new owner"),
         ({}, DASH, "no commit or metadata snapshot shows where it resumes"),
         ({"lag": 1200, "resume_known": 3}, "1,200 messages", ""),
+        ({"lag": 1, "resume_known": 3}, "1 message", ""),
         ({"lag": 1200, "lag_is_upper_bound": True, "resume_known": 3}, "\N{LESS-THAN OR EQUAL TO} 1,200 messages", ""),
         ({"lag": 0, "reset_count": 1, "resume_known": 2}, "0 messages, 1 reset", "known for 2 of 3 partitions"),
         ({"reset_count": 3, "resume_known": 3}, "3 reset", ""),

@@ -226,6 +226,7 @@ def test_list_says_what_could_be_and_how_many_groups_are_left_out(show: Any) -> 
     text = show("--cluster-id", "c", "--limit", "3")
     assert re.search(r"^skewed +stable +1 +4 +1 +2\.00 +1\.00 \(sticky\) +range +better assignor +-$", text, re.MULTILINE)
     assert text.endswith("4 more groups; --limit 0 shows all\n") and "quiet" not in text
+    assert show("--cluster-id", "c", "--limit", "6").endswith("\n1 more group; --limit 0 shows all\n")
 
 
 def test_even_group_needs_no_assignor_that_was_better_only_over_the_history(show: Any, document: Any) -> None:

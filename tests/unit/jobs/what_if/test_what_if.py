@@ -307,6 +307,17 @@ def test_only_member_of_a_deploy_without_an_instance_id_comes_back_without_one(t
     assert "next deploy without instance ids: 1 restart is 2 rebalances of range. Partitions move 6 times" in out
 
 
+def test_numbers_of_one_are_no_plurals(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """The static member keeps the partition that it takes over."""
+    members = [member("a-1", ["t"], {"t": [0]}), member("b-1", ["t"], {}, group_instance_id="b")]
+    folder = write_warehouse(tmp_path / "w", generation("one", 10, members, {"t": 1}, strategy="sticky"))
+    words = ("what-if", "--warehouse", str(folder), "one", "--strategies", "sticky")
+    assert cli.console_main([*words, "--static-ids"]) == 0
+    assert "Partitions move 1 time, and stop being read 2 times." in capsys.readouterr().out
+    assert cli.console_main([*words, "--add-members", "1"]) == 0
+    assert "note: 3 members share 1 partition: 2 of them have nothing to read." in capsys.readouterr().out
+
+
 def test_session_timeouts_that_differ_are_a_range(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """A member that is away for 30 s keeps the one session of 45 s, and loses the other of 6 s."""
     members = [{**one, "session_timeout_ms": session} for one, session in zip(split(3, 3), (45_000, 6_000), strict=True)]
