@@ -16,7 +16,7 @@ from schemas.vocabulary import Basis, Severity
 
 _COLUMNS = (
     *("observed_at", "member_count", "partition_count", "imbalance_ratio"),
-    *("better_strategy", "better_gain", "verdict"),
+    *("better_strategy", "better_gain", "verdict", "epoch_at", "reconciled_at"),
 )
 _SUMS = ("movement_count", "avoidable_movement_count")
 
@@ -39,7 +39,8 @@ class GroupSummary:
     """A group in one line. Figures of balance are those of its last settled generation with members; None without one.
 
     Attributes:
-        state: ``deleted`` if it was, ``empty`` without members now, ``unsettled`` while partitions are withheld, else ``stable``.
+        state: ``deleted`` if it was, ``empty`` without members now, ``unsettled`` while partitions are withheld, ``reconciling`` while
+            members have not reached the target of a consumer-protocol group, else ``stable``.
         member_count: members now.
         deleted_at: when the group was deleted; None for one that was not.
         observed_at: time of the newest generation.
@@ -151,6 +152,8 @@ def _summary(
 def _state(newest: StoredRow) -> str:
     if not newest["member_count"]:
         return "empty"
+    if newest["epoch_at"] is not None and newest["reconciled_at"] is None:
+        return "reconciling"
     return "unsettled" if newest["is_settled"] is False else "stable"
 
 

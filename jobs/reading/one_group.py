@@ -14,7 +14,7 @@ from jobs.reading.published import PublishedTables, StoredRow
 from jobs.reading.stored import GroupKey
 from jobs.reading.weights import SeenPartition, lag_at, newest_two, seen_partitions, snapshot_times
 from jobs.runtime.errors import UsageError
-from schemas.vocabulary import Basis, Source
+from schemas.vocabulary import Basis, GroupState, GroupType, Source
 
 INDEX_COLUMNS = ("position", "generation", "observed_at", "member_count")
 AUDIT_COLUMNS = (
@@ -27,7 +27,7 @@ AUDIT_COLUMNS = (
 )
 _SNAPSHOT_COLUMNS = (
     *("cluster_id", "group_id", "generation", "observed_at", "position", "group_type", "state", "members", "leader_client"),
-    *("has_subscriptions", "is_generation_inferred"),
+    *("has_subscriptions", "is_generation_inferred", "reconciled_at", "is_superseded"),
 )
 _MOVEMENT_COLUMNS = ("topic", "partition", "previous_member_id", "member_id", "kind", "cause", "resume_outcome", "lag")
 _FINDING_COLUMNS = ("cluster_id", "group_id", "generation", "observed_at", "position", "rule_id", "severity", "message", "advice")
@@ -92,6 +92,13 @@ class GroupGeneration:
         """Return whether the source shows groups at moments: the generation may have begun before its time."""
         row = self.snapshot or {}
         return bool(row.get("is_generation_inferred")) or row.get("has_subscriptions") is False
+
+    @property
+    def is_reconciling(self) -> bool:
+        """Return whether members of a consumer-protocol group were still on their way to this target, or never reached it."""
+        row = self.snapshot or {}
+        is_moving = row.get("state") in (GroupState.ASSIGNING.value, GroupState.RECONCILING.value)
+        return is_moving and bool(row["members"]) and row["group_type"] == GroupType.CONSUMER.value and row.get("reconciled_at") is None
 
     @property
     def deleted_at(self) -> datetime | None:

@@ -15,7 +15,7 @@ from jobs.reading.published import StoredRow
 from jobs.reading.stored import GroupKey
 from jobs.show.described import CauseOfGeneration, DescribedGeneration
 from jobs.show.statements import Name, Part, Quoted, Rows, Statement, listed
-from jobs.show.text import count, missing_before, ratio
+from jobs.show.text import count, missing_before, ratio, reached
 from schemas.keys import GENERATION_KEY
 from schemas.vocabulary import Cause, CauseSource
 
@@ -71,6 +71,9 @@ def _happened(described: DescribedGeneration) -> Iterator[Statement]:
         yield Statement(("The assignor ", Name(audit["strategy"]), f" shared {partitions} among {members}."), (audited,))
     else:
         yield Statement((f"An assignor that is not known shared {partitions} among {members}.",), (audited,))
+    if group.is_reconciling:
+        text = reached(group)
+        yield Statement((f"{text[0].upper()}{text[1:]}.",), snapshots[-1:])
     yield from _memberships(described, snapshots)
     yield from _moved(described, audited)
     if audit["imbalance_ratio"] is not None:

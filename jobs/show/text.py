@@ -8,6 +8,7 @@ from jobs.pages.figures import condense, counted, moment, visible, words
 from jobs.pages.needs import could_be, gain_words, needs_words
 from jobs.pages.plain_text import plain, table_lines
 from jobs.reading.fleet import GroupSummary
+from jobs.reading.one_group import GroupGeneration
 from jobs.reading.published import StoredRow
 from jobs.show.described import CauseOfGeneration, DescribedGeneration, DescribedMember
 from jobs.show.members import NamedMember
@@ -114,6 +115,8 @@ def _head_lines(described: DescribedGeneration) -> Iterator[str]:
     facts = [described.protocol, plain(audit["strategy"] or None), count(audit["member_count"], "member")]
     facts += [count(audit["partition_count"], "partition"), f"imbalance {ratio(audit['imbalance_ratio'])}"]
     yield ", ".join(fact for fact in facts if fact)
+    if group.is_reconciling:
+        yield f"owners are those of the target: {reached(group)}"
     if audit["verdict"] is not None:
         yield f"verdict: {verdict(audit)}"
     yield f"what changed: {described.change or 'the generation before is not known'}"
@@ -122,6 +125,15 @@ def _head_lines(described: DescribedGeneration) -> Iterator[str]:
         yield f"{count(missing, 'generation')} before it {'is' if missing == 1 else 'are'} not known"
     for cause in described.causes:
         yield f"cause: {cause_words(cause)}"
+
+
+def reached(group: GroupGeneration) -> str:
+    """Return what is known of members that had not reached a target, see ``GroupGeneration.is_reconciling``."""
+    if (group.snapshot or {}).get("is_superseded"):
+        return "another target came before all members had reached this one"
+    if group.until is not None:
+        return "it is not known whether all members reached this target"
+    return "not all members had reached this target when the group was last seen"
 
 
 def missing_before(audit: StoredRow) -> int:

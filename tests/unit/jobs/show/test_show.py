@@ -229,6 +229,31 @@ def test_list_says_what_could_be_and_how_many_groups_are_left_out(show: Any) -> 
     assert show("--cluster-id", "c", "--limit", "6").endswith("\n1 more group; --limit 0 shows all\n")
 
 
+def test_group_on_its_way_to_a_target_is_not_called_stable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Records of targets have this state; whether all members reached one is seen later."""
+    moving = {"strategy": "uniform", "group_type": "consumer", "state": "Reconciling"}
+    both = shared(("a-1", [0, 1]), ("b-2", [2, 3]))
+    folder = write_warehouse(
+        tmp_path / "w",
+        generation("moving", 10, both, ORDERS, **moving, audited={"epoch_at": at(9), "is_superseded": True}, is_superseded=True),
+        generation("moving", 20, both, ORDERS, **moving, audited={"epoch_at": at(19)}),
+        generation("there", 10, both, ORDERS, **moving, audited={"epoch_at": at(9), "reconciled_at": at(11)}, reconciled_at=at(11)),
+        generation("seen", 10, both, ORDERS, **{**moving, "state": "Stable"}),
+    )
+
+    def answer(*words: str) -> str:
+        assert cli.console_main([*words, "--warehouse", str(folder)]) == 0
+        return capsys.readouterr().out
+
+    listed = dict(re.findall(r"^(moving|there|seen) +(\w+)", answer("show"), re.MULTILINE))
+    assert listed == {"moving": "reconciling", "there": "stable", "seen": "stable"}
+    last, superseded = "not all members had reached this target when the group was last seen", "another target came before all members"
+    assert f"\nowners are those of the target: {last}\n" in answer("show", "moving")
+    assert f"\nowners are those of the target: {superseded} had reached this one\n" in answer("show", "moving", "--generation", "10")
+    assert f"\n  {last[0].upper()}{last[1:]}. [" in answer("explain", "moving")
+    assert "target" not in answer("show", "there") + answer("show", "seen") + answer("explain", "there")
+
+
 def test_even_group_needs_no_assignor_that_was_better_only_over_the_history(show: Any, document: Any) -> None:
     """The gain is that between two histories, of which the observed one may be more even than both."""
     assert re.search(r"^even +stable +2 +4 +1 +1\.00 +1\.00 +range +- +-$", show("ev*"), re.MULTILINE)
