@@ -275,6 +275,7 @@ def _starts(event: LoggedEvent, around: Around) -> bool:
 def _causes(around: Around, events: Sequence[LoggedEvent]) -> Iterator[FoundCause]:
     unnamed = [event.logged_at_ms for event in events if _starts(event, around) and _names_no_member(event)]
     bumps = [event for event in events if event.event == CoordinatorEvent.EPOCH_BUMPED and event.generation is not None]
+    back = _came_back(around, events, bumps)
     for event in events:
         if not around.previous_ms - CLOCKS_MS <= event.logged_at_ms <= around.observed_ms + CLOCKS_MS:
             continue
@@ -285,7 +286,7 @@ def _causes(around: Around, events: Sequence[LoggedEvent]) -> Iterator[FoundCaus
                 yield _logged(Cause.SUBSCRIPTION_CHANGED, event.member_id)
         elif not _is_of_another_stay(event, around, bumps):
             is_unnamed = any(0 <= started_ms - event.logged_at_ms <= REQUEST_MS for started_ms in unnamed)
-            yield from _causes_of_members(event, around, is_unnamed=is_unnamed)
+            yield from _causes_of_members(event, around, back, is_unnamed=is_unnamed)
 
 
 def _is_of_epoch(event: LoggedEvent, around: Around, bumps: Sequence[LoggedEvent]) -> bool:
@@ -301,22 +302,42 @@ def _is_of_epoch(event: LoggedEvent, around: Around, bumps: Sequence[LoggedEvent
 
 
 def _is_of_another_stay(event: LoggedEvent, around: Around, bumps: Sequence[LoggedEvent]) -> bool:
-    """Return whether a member left in an epoch before or after the two generations: members of the consumer protocol keep their ids.
+    """Return whether a member left in an epoch before or after the two generations: members of the consumer protocol keep their ids."""
+    begun = () if around.is_converted else _begun_by(event, bumps)  # numbers of the two protocols do not compare
+    return bool(begun) and not _is_between(begun, around)
 
-    The line has no number. Those of the epochs before and after it are in the lines about these; the next one is from the same request.
-    Lines with a client's reason are of members of the classic protocol, whose ids are new with each stay.
+
+def _begun_by(event: LoggedEvent, bumps: Sequence[LoggedEvent]) -> tuple[int, ...]:
+    """Return the group epochs of which one began when a member left; none if no line shows it.
+
+    The line of the member has no number. That about the epoch is from the same request. One millisecond may have several of them.
 
     Args:
         bumps: lines about new epochs, by time.
     """
-    is_of_consumer = event.event in (CoordinatorEvent.MEMBER_LEFT, CoordinatorEvent.MEMBER_FENCED) and event.client_reason is None
-    if not is_of_consumer or around.is_converted:  # numbers of the two protocols do not compare
-        return False
-    before = [bump.generation for bump in bumps if bump.logged_at_ms < event.logged_at_ms and bump.generation is not None]
-    later_ms = next((bump.logged_at_ms for bump in bumps if bump.logged_at_ms >= event.logged_at_ms), None)
-    later = [bump.generation for bump in bumps if bump.logged_at_ms == later_ms and bump.generation is not None]
-    is_later = bool(before) and before[-1] > around.generation
-    return is_later or (bool(later) and max(later) <= around.previous_generation)
+    if event.event not in (CoordinatorEvent.MEMBER_LEFT, CoordinatorEvent.MEMBER_FENCED):
+        return ()
+    next_ms = next((bump.logged_at_ms for bump in bumps if bump.logged_at_ms >= event.logged_at_ms), None)
+    if next_ms is None or next_ms > event.logged_at_ms + REQUEST_MS:
+        return ()
+    return tuple(bump.generation for bump in bumps if bump.logged_at_ms == next_ms and bump.generation is not None)
+
+
+def _is_between(epochs: Iterable[int], around: Around) -> bool:
+    return any(around.previous_generation < epoch <= around.generation for epoch in epochs)
+
+
+def _came_back(around: Around, events: Iterable[LoggedEvent], bumps: Sequence[LoggedEvent]) -> frozenset[str]:
+    """Return the members of both generations that left in an epoch between them: several epochs may share a target."""
+    if around.is_converted:
+        return frozenset()
+    gone = {_left(event, around) for event in events if _is_between(_begun_by(event, bumps), around)}
+    return around.previous_ids & around.member_ids & gone
+
+
+def _left(event: LoggedEvent, around: Around) -> str | None:
+    """Return the member that a line about a departure is about; an admin's request may name its instance id only."""
+    return event.member_id or around.previous_static_ids.get(event.group_instance_id or "")
 
 
 def _names_no_member(event: LoggedEvent) -> bool:
@@ -351,12 +372,12 @@ def _causes_of_start(event: LoggedEvent, around: Around) -> Iterator[FoundCause]
         yield _logged(Cause.CONVERTED, None, event.reason)
 
 
-def _causes_of_members(event: LoggedEvent, around: Around, *, is_unnamed: bool) -> Iterator[FoundCause]:
+def _causes_of_members(event: LoggedEvent, around: Around, back: frozenset[str], *, is_unnamed: bool) -> Iterator[FoundCause]:
     kind, member_id = event.event, event.member_id
     if kind == CoordinatorEvent.MEMBER_LEFT and member_id is None:
-        is_unnamed, member_id = True, around.previous_static_ids.get(event.group_instance_id or "")
-    is_gone = member_id in around.previous_ids and member_id not in around.member_ids
-    is_new = member_id in around.member_ids and member_id not in around.previous_ids
+        is_unnamed, member_id = True, _left(event, around)
+    is_gone = member_id in around.previous_ids and (member_id not in around.member_ids or member_id in back)
+    is_new = member_id in around.member_ids and (member_id not in around.previous_ids or member_id in back)
     if kind == CoordinatorEvent.MEMBER_LEFT and is_gone:
         cause = _leaving(event.client_reason)
         yield _logged(Cause.REMOVED_BY_ADMIN if is_unnamed and cause is Cause.LEFT else cause, member_id, _detail(event))

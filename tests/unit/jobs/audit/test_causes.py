@@ -121,7 +121,7 @@ EXPIRED, LEFT = line("member_fenced", 95, member_id="b", reason_kind="session_ex
     ("given", "events", "expected"),
     [
         pytest.param(around("ab", "a"), [EXPIRED, bumped(3, 95), bumped(4, 99), LEFT, bumped(5, 198)], ["left"], id="it left in epoch 5"),
-        pytest.param(around("ab", "a"), [EXPIRED, bumped(5, 95.2)], ["session_expired"], id="clocks of coordinators differ"),
+        pytest.param(around("ab", "a"), [EXPIRED, bumped(5, 95.05)], ["session_expired"], id="clocks of coordinators differ"),
         pytest.param(around("ab", "a", (4, 7)), [bumped(4, 197), LEFT, bumped(5, 198), bumped(6, 198)], ["left"], id="one of several"),
         pytest.param(around("ab", "a"), [bumped(4, 198), LEFT, bumped(5, 198)], ["left"], id="epochs of one millisecond"),
         pytest.param(
@@ -143,6 +143,30 @@ EXPIRED, LEFT = line("member_fenced", 95, member_id="b", reason_kind="session_ex
 )
 def test_departure_counts_in_the_epoch_that_it_begins(given: Around, events: list[LoggedEvent], expected: list[str]) -> None:
     assert [cause for cause, _ in causes(given, *events)] == expected
+
+
+REMOVED = line("member_left", 198, group_instance_id="i", client_reason="too slow")
+"""An admin's request names the instance id, and the reason is the admin's."""
+
+
+def test_removal_of_an_earlier_epoch_is_no_reason_for_a_later_departure() -> None:
+    events = (REMOVED, bumped(4, 198), replace(EXPIRED, logged_at_ms=199_000), bumped(5, 199))
+    assert causes(around("ab", "a", previous_static_ids={"i": "b"}), *events) == [("session_expired", "b")]
+
+
+@pytest.mark.parametrize(
+    ("generations", "expected"),
+    [
+        pytest.param((4, 6), [("removed_by_admin", "b"), ("joined", "b")], id="two epochs with one target"),
+        pytest.param((5, 6), [], id="the removal has a target of its own"),
+        pytest.param((6, 7), [], id="both were earlier"),
+    ],
+)
+def test_member_that_left_and_came_back_between_two_targets_has_both_causes(
+    generations: tuple[int, int], expected: list[tuple[str, str]]
+) -> None:
+    given = around("ab", "ab", generations, previous_static_ids={"i": "b"}, static_ids={"i": "b"})
+    assert causes(given, REMOVED, bumped(5, 198), line("static_joined", 198.08, member_id="b"), bumped(6, 198.08)) == expected
 
 
 def test_departure_has_one_cause_and_the_line_with_the_reason_wins() -> None:
