@@ -70,10 +70,12 @@ def assign_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: da
 
     An incarnation ends with a tombstone that is not a handover, or with a generation id lower than the one before. Its name is the position
     of its first known snapshot. At a conversion the coordinator itself writes the first classic value with members, and the first
-    consumer-protocol snapshot if that repeats the generation: no assignor made them.
+    consumer-protocol snapshot if that repeats the generation: no assignor made them. It does not repeat the last known generation if a
+    rebalance was open. Then the snapshot follows the classic tombstone, and its members are all of the classic protocol and at no epoch yet
+    (``ConsumerGroup.fromClassicGroup``, 4.3.1).
 
     Args:
-        snapshots: at least cluster_id, group_id, position, generation, state, group_type; all snapshots of the groups.
+        snapshots: at least cluster_id, group_id, position, generation, state, group_type, members; all snapshots of the groups.
         ends: see ``ends_of_groups``.
         retained_from: first month that retention keeps; snapshots before it keep their values, since some of their records are deleted.
     """
@@ -104,8 +106,12 @@ def assign_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: da
         F.col("type_before") == str(GroupType.CONSUMER)
     )
     turned_back = is_classic & was_consumer & (F.col("generation") > 1)
+    is_of_classic_members = (F.size("members") > 0) & F.forall(
+        "members", lambda member: member["session_timeout_ms"].isNotNull() & member["owned_generation"].isNull()
+    )
+    is_repeated = F.col("generation") == F.col("generation_before")
     was_classic = F.when(starts, F.col("ended_before") == CLASSIC_GROUP_METADATA).otherwise(
-        (F.col("type_before") == str(GroupType.CLASSIC)) & (F.col("generation") == F.col("generation_before"))
+        (F.col("type_before") == str(GroupType.CLASSIC)) & (is_repeated | (F.col("handed_over") & is_of_classic_members))
     )
     turned_over = ~is_classic & was_classic & (~starts | (F.col("handed_over") & F.col("generation_before").isNull()))
     is_conversion = is_snapshot & (F.col("state") != str(GroupState.EMPTY)) & (turned_back | turned_over)

@@ -79,17 +79,27 @@ def test_unknown_subscriptions_are_all_topics_that_the_group_owns(spark: SparkSe
 Event = tuple[int, int | None, str]
 
 
+_CLASSIC_MEMBER = member_row("a", session_timeout_ms=8_000, owned_generation=None)
+UNDER_CONSUMER = {
+    "consumer": [_CLASSIC_MEMBER | {"owned_generation": 3}, member_row("b", owned_generation=None)],
+    "unassigned": [_CLASSIC_MEMBER, _CLASSIC_MEMBER | {"member_id": "b"}],
+}
+"""Members of a snapshot of the consumer protocol, by its word in the events."""
+
+
 def incarnations(spark: SparkSession, groups: Mapping[str, Sequence[Event]]) -> dict[str, list[tuple[int, bool]]]:
     """Return incarnation and is_conversion of each snapshot of each group; one query for all of them.
 
     Args:
         groups: by name its events: (position, generation, state) of a classic snapshot, with ``consumer`` in place of the state of one of
-            the other protocol; or (position, None, record type) of a tombstone, with ``+`` behind the type of one whose batch goes on.
+            the other protocol, or with ``unassigned`` if its members are of the classic protocol and at no epoch yet; or (position, None,
+            record type) of a tombstone, with ``+`` behind the type of one whose batch goes on.
     """
     events = [(group, *event) for group, of_group in groups.items() for event in of_group]
     alive = [
-        {"position": position, "generation": number, "state": "Stable" if text == "consumer" else text}
-        | {"cluster_id": "c", "group_id": group, "group_type": "consumer" if text == "consumer" else "classic"}
+        {"position": position, "generation": number, "state": "Stable" if text in UNDER_CONSUMER else text}
+        | {"cluster_id": "c", "group_id": group, "group_type": "consumer" if text in UNDER_CONSUMER else "classic"}
+        | {"members": UNDER_CONSUMER.get(text, [])}
         for group, position, number, text in events
         if number is not None
     ]
@@ -126,6 +136,11 @@ ENDED: dict[str, tuple[int, int, str, bool]] = {
 CONVERTED: dict[str, tuple[list[Event], list[bool]]] = {
     "turned over": ([(5, 3, "Stable"), (6, None, "2+"), (9, 3, "consumer"), (12, 4, "consumer")], [False, True, False]),
     "turned over and assigned at once": ([(5, 3, "Stable"), (6, None, "2+"), (9, 4, "consumer")], [False, False]),
+    "turned over while a rebalance was open": (
+        [(5, 3, "Stable"), (6, None, "2+"), (9, 4, "unassigned"), (12, 5, "consumer")],
+        [False, True, False],
+    ),
+    "members that a target of their own follows": ([(5, 3, "consumer"), (9, 4, "unassigned")], [False, False]),
     "turned back": ([(5, 3, "consumer"), (6, None, "3+"), (9, 3, "Stable"), (10, 4, "Stable")], [False, True, False]),
     "turned back, and the tombstone compacted away": ([(5, 3, "consumer"), (9, 4, "Stable")], [False, True]),
     "turned over, from nobody knows what": ([(6, None, "2+"), (9, 3, "consumer"), (12, 4, "consumer")], [True, False]),
