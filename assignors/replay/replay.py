@@ -263,12 +263,20 @@ def _lacks_claims(snapshot: Snapshot, before: Step | None, is_start: bool) -> bo
 
 
 def _claiming_targets(snapshot: Snapshot, before: Step | None) -> tuple[Member, ...]:
-    """Return the members as their assignor saw them. A broker's starts from the target before, even if members have not reached it."""
+    """Return the members as their assignor saw them. A broker's starts from the target before, even if members have not reached it.
+
+    A member without an epoch, while others have one, is new. If the target before has it, it left in between and came back, and its
+    part was removed (``GroupMetadataManager.removeMember``, 4.3.1).
+    """
     if snapshot.strategy not in SERVER_SIDE:
         return snapshot.members
     targets = {}
     if before is not None:
         targets = {owner_of(member): before.snapshot.assigned[member.member_id] for member in before.snapshot.members}
+    if any(member.owned_generation is not None for member in snapshot.members):
+        for member in snapshot.members:
+            if member.owned_generation is None:
+                targets.pop(owner_of(member), None)
     return tuple(replace(member, owned=targets.get(owner_of(member), ())) for member in snapshot.members)
 
 

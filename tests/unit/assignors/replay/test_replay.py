@@ -773,6 +773,19 @@ def test_target_after_one_that_is_not_known_is_not_comparable(epoch: int, is_pol
     assert [of_basis(step, "observed").conformance for step in play(Replay(()), cluster, *targets)] == [Conformance.EXACT, expected]
 
 
+def test_member_that_left_and_came_back_between_two_targets_has_no_part_of_the_target_before() -> None:
+    """It was away longer than its poll interval, and is back under its id before the next target."""
+    cluster = ClusterLooks([0], {"t": [TopicRun(0, 0, 7, "AAAAAAAAAAEAAAAAAAAAAg")]})
+    first = snapshot(2, {"a": "t0 t1 t2 t3 t4 t5 t6"}, member("a"), strategy="uniform")
+    second = snapshot(3, {"a": "t0 t1 t2 t3", "b": "t4 t5 t6"}, member("a", at=2), member("b"), strategy="uniform", joined_at_ms=110)
+    back = {"b": "t3 t4 t5 t6", "a": "t0 t1 t2"}
+    third = snapshot(5, back, member("b", at=3), member("a"), strategy="uniform", joined_at_ms=120)
+    stayed = snapshot(5, back, member("b", at=3), member("a", at=3), strategy="uniform", joined_at_ms=120)
+    steps = [play(Replay(()), cluster, first, second, last)[-1] for last in (third, stayed)]
+    recomputed = [of_basis(step, "recomputed").conformance for step in steps]
+    assert recomputed == [Conformance.EXACT, Conformance.EQUAL_BALANCE]
+
+
 def test_claims_do_not_keep_a_deleted_topic() -> None:
     """Members of a cooperative group claim the partitions of a topic until they get an assignment without it."""
     cluster = ClusterLooks([0, 150, 250], {"t": [TopicRun(0, 2, 1)], "u": [TopicRun(0, 1, 2)]})
