@@ -202,16 +202,27 @@ def lost_claims(snapshot: SnapshotFacts) -> Found | None:
     )
 
 
+def _claimed_at(member: Member) -> set[int]:
+    """Return the generations that a member names with its claims, in the subscription and in user data; -1 for none.
+
+    Leaders since 3.4 read the subscription, else user data; older ones user data alone.
+    """
+    data = member.user_data or b""
+    named = [_named(member), read_cooperative_user_data(data) if len(data) == GENERATION_SIZE else None]
+    return {one for one in named if one is not None} or {NO_GENERATION}
+
+
 def _claims_in_force(snapshot: SnapshotFacts) -> dict[TopicPartition, str]:
     """Return each claimed partition with the member that claims it; without claims of an older generation and contested ones.
 
     Kafka's assignor withholds only what is claimed in the newest generation that a member names.
     """
-    newest = max((_named(member) or 0 for member in snapshot.problem.members), default=0)
+    named = [_claimed_at(member) for member in snapshot.problem.members]
+    newest = max(set[int]().union(*named), default=NO_GENERATION)
     claims: dict[TopicPartition, str] = {}
     contested: set[TopicPartition] = set()
-    for member in snapshot.problem.members:
-        if (_named(member) or 0) != newest:
+    for member, generations in zip(snapshot.problem.members, named, strict=True):
+        if generations != {newest}:
             continue
         for partition in member.owned:
             if claims.setdefault(partition, member.member_id) != member.member_id:
@@ -225,8 +236,8 @@ def _claims_in_force(snapshot: SnapshotFacts) -> dict[TopicPartition, str]:
     "Partitions are taken from members that still have them",
     when=(
         "The assignor is cooperative-sticky. A member claims a partition and subscribes to its topic, and the generation gives it to "
-        "another member at once. Kafka's assignor withholds such a partition until the next generation. Claims of an older generation do "
-        "not count, nor do partitions that two members claim."
+        "another member at once, which does not claim it. Kafka's assignor withholds such a partition until the next generation. Claims of "
+        "an older generation do not count, nor do partitions that two members claim in one generation."
     ),
     advice=(
         "For a moment two members read these partitions. Records are processed twice, and the commits of the old owner fail. Check the "
@@ -241,11 +252,14 @@ def unwithheld_movements(snapshot: SnapshotFacts) -> Found | None:
     if not handed_on:
         return None
     claims = _claims_in_force(snapshot)
-    topics = {member.member_id: member.topics for member in snapshot.problem.members}
+    members = {member.member_id: member for member in snapshot.problem.members}
     taken = []
     for row in handed_on:
-        claimant = claims.get((row.topic, row.partition))
-        if claimant not in (None, row.member_id) and row.topic in topics[claimant]:
+        partition = (row.topic, row.partition)
+        claimant = claims.get(partition)
+        if claimant is None or row.topic not in members[claimant].topics:
+            continue
+        if row.member_id in members and partition not in members[row.member_id].owned:
             taken.append((f"{row.topic}-{row.partition}", claimant))
     if not taken:
         return None

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from assignors import Member
 from assignors.algorithms.sticky.user_data import write_sticky_user_data
 from schemas.vocabulary import Rule
 from tests.builders.histories import held, member
@@ -229,6 +230,11 @@ def moved(*members, given: str = "t0 t1", strategy: str = COOPERATIVE, **changes
 A_CLAIMS = member("a", owned="t0", at=1)
 
 
+def said(name: str, claims: str, generation: int) -> Member:
+    """Return a member with an old subscription: Java writes the generation into the user data."""
+    return replace(member(name, owned=claims), user_data=SENT["java"](generation))
+
+
 def test_partition_that_its_owner_claims_and_another_gets_is_a_warning() -> None:
     finding = last(Rule.MOVED_WITHOUT_WITHHOLDING, *moved(A_CLAIMS, KEEPS))
     assert (finding.severity, finding.message) == (
@@ -237,6 +243,8 @@ def test_partition_that_its_owner_claims_and_another_gets_is_a_warning() -> None
     assert (finding.evidence["partitions"], finding.evidence["members"]) == ("t-0", "a")
     old = moved(member("a", owned="t0"), member("b", owned="t1"))
     assert last(Rule.MOVED_WITHOUT_WITHHOLDING, *old).evidence["partitions"] == "t-0", "subscriptions without a generation count too"
+    of_one = moved(said("a", "t0", 1), said("b", "t1", 1))
+    assert last(Rule.MOVED_WITHOUT_WITHHOLDING, *of_one).evidence["partitions"] == "t-0", "so do those with one in their user data"
 
 
 @pytest.mark.parametrize(
@@ -247,6 +255,9 @@ def test_partition_that_its_owner_claims_and_another_gets_is_a_warning() -> None
         pytest.param(moved(member("a", "u", owned="t0", at=1), KEEPS, topics={"t": 2, "u": 1}), id="it reads something else now"),
         pytest.param(moved(member("a", owned="t0", at=0), KEEPS), id="its claim is older than that of the other"),
         pytest.param(moved(A_CLAIMS, member("b", owned="t0 t1", at=1)), id="both claim it"),
+        pytest.param(moved(A_CLAIMS, member("b", owned="t0", at=0)), id="the other claims it too, from an older generation"),
+        pytest.param(moved(said("a", "t0", 0), said("b", "t1", 1)), id="its claim is older, by its user data"),
+        pytest.param(moved(replace(A_CLAIMS, user_data=said("a", "t0", 0).user_data), KEEPS), id="older leaders see an older claim"),
         pytest.param(moved(A_CLAIMS, KEEPS, strategy="sticky"), id="an eager assignor"),
         pytest.param(moved(A_CLAIMS, KEEPS, strategy="stream", is_consumer_protocol=False), id="Kafka Streams"),
         pytest.param(moved(A_CLAIMS, KEEPS, is_rewrite=True), id="no assignor ran"),
