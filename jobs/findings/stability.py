@@ -171,10 +171,10 @@ def _returns(window: Iterable[Moment]) -> dict[Seat, _Returns]:
     Severity.WARNING,
     "A member comes back again and again",
     when=(
-        f"A member came back {RESTARTS} times within {WINDOW_MINUTES} minutes, {RETURNS_AN_HOUR} times within an hour, or "
-        f"{RETURNS_A_DAY} times within a day. A member is recognised by its instance id, else by client id and host. If several members "
-        "share these, each of them has to come back as often. Only a rebalance in which it comes back once more is reported, and the "
-        "hand-over that finishes it. The member came back without a restart if its bytes name a generation that it had been in, as the "
+        f"A member left and came back {RESTARTS} times within {WINDOW_MINUTES} minutes, or came back {RETURNS_AN_HOUR} times within an "
+        f"hour, or {RETURNS_A_DAY} times within a day. A member is recognised by its instance id, else by client id and host. If several "
+        "members share these, each of them has to come back as often. Only a rebalance in which it comes back once more is reported, and "
+        "the hand-over that finishes it. The member came back without a restart if its bytes name a generation that it had been in, as the "
         "sticky assignors write it. The same holds if it has its old member id, as under KIP-848. Otherwise a restart cannot be excluded. "
         "The finding names max.poll.interval.ms if the cycle is about as long as the members' rebalance timeout, or as 300 s if none is "
         "recorded."

@@ -67,8 +67,8 @@ def _skewed_topics(snapshot: SnapshotFacts, members: Sequence[str]) -> Iterator[
     when=(
         "All members subscribe to the same topics, and their loads differ by at most one partition. Yet a topic with at least "
         f"{FEWEST_A_MEMBER} partitions for each member is spread unevenly. One member has at least {TIMES_ITS_SHARE} times its even share "
-        f"of the topic, and at least one member in {READERS_LEFT_OUT} has nothing of it. Kafka Streams is not reported, since its tasks "
-        "are sets of partitions."
+        f"of the topic, rounded up, and at least one member in {READERS_LEFT_OUT} has nothing of it. Kafka Streams is not reported, "
+        "since its tasks are sets of partitions."
     ),
     advice=(
         "Only counts are even. If one of these topics has most of the records, its few readers have most of the work. Sticky assignors "

@@ -99,6 +99,15 @@ def test_what_recurs_over_hours_holds_in_the_hand_over_too() -> None:
     assert last(Rule.REBALANCE_STORM, *history, later) is None
 
 
+@pytest.mark.parametrize(("first_left", "is_found"), [(0.1, True), (-0.1, False)])
+def test_only_a_member_that_left_within_the_window_came_back_in_it(first_left: float, is_found: bool) -> None:
+    """It comes back three times within ten minutes, and had left before them or not."""
+    times = [-1.0, first_left, 0.2, 4.0, 5.0, 9.0, WINDOW]
+    shapes: Sequence[dict[str, str]] = ({"a": "t0", "b": "t1"}, {"a": "t0 t1"})
+    history = [stored(number + 1, shapes[number % 2], minute=minute, at={"b": THERE}) for number, minute in enumerate(times)]
+    assert (last(Rule.RESTART_LOOP, *history) is not None) is is_found
+
+
 def members(count: int) -> dict[str, str]:
     return {f"m{number}": "" for number in range(count)}
 

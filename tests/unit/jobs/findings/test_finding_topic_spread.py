@@ -149,6 +149,17 @@ def test_racks_that_no_replica_is_in_are_an_info() -> None:
     assert (finding.evidence["member_count"], finding.evidence["racks"]) == ("1", "x")
 
 
+@pytest.mark.parametrize(("most", "is_found"), [(5, False), (6, True)])
+def test_an_even_share_is_rounded_up(most: int, is_found: bool) -> None:
+    """Of seven partitions each of three members should have three at most."""
+    given = {"a": [f"t{number}" for number in range(most)], "b": [f"t{number}" for number in range(most, 7)], "c": []}
+    other = iter(range(20))
+    loads = {name: " ".join([*held, *(f"u{next(other)}" for _ in range(9 - len(held)))]) for name, held in given.items()}
+    members = [member(name, "tu") for name in given]
+    finding = last(Rule.TOPIC_SKEW, stored(1, loads, *members, strategy="sticky", topics={"t": 7, "u": 20}))
+    assert (finding is not None and finding.evidence["topics"].startswith("t")) is is_found
+
+
 @pytest.mark.parametrize(("strategy", "advised"), [("roundrobin", "since 3.5"), ("uniform", "one in each rack")])
 def test_assignor_that_ignores_racks_is_named_with_the_share_of_near_replicas(strategy: str, advised: str) -> None:
     finding = last(Rule.RACKS_UNUSED, racked("p", "q q", strategy))
