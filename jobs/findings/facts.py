@@ -67,6 +67,7 @@ class SnapshotFacts:
         session_timeouts_ms: member id -> ``session.timeout.ms``. None if the source does not show it, or the coordinator decides it.
         balance: the figures of the observed assignment; None if there is none.
         movements: the partitions whose owner changed since the generation before; none if that generation is not known.
+        before_repeated: see ``history.RecentPast``.
     """
 
     uncertain_topics: Sequence[str]
@@ -84,6 +85,7 @@ class SnapshotFacts:
     session_timeouts_ms: Mapping[str, int | None] = field(default_factory=dict)
     balance: Balance | None = None
     movements: Sequence[Movement] = ()
+    before_repeated: Generation | None = None
 
     @property
     def strategy(self) -> str:
@@ -110,11 +112,17 @@ class SnapshotFacts:
 
         All partitions of a topic that was made again since are new. False if that generation is not known.
         """
-        if self.previous is None:
+        earlier = self.last_assigned_before
+        if earlier is None:
             return False
         topic, _, partition = topic_partition.rpartition("-")
-        known = existing_partition_counts(self.previous.problem).get(topic, 0)
-        return int(partition) >= known or topic in recreated_topics(self.previous.problem, self.problem)
+        known = existing_partition_counts(earlier.problem).get(topic, 0)
+        return int(partition) >= known or topic in recreated_topics(earlier.problem, self.problem)
+
+    @property
+    def last_assigned_before(self) -> Generation | None:
+        """Return the generation before, or before the one that a rewrite has just repeated; None if it is not known."""
+        return self.before_repeated or self.previous
 
 
 def gather_facts(
@@ -155,6 +163,7 @@ def gather_facts(
         dict(zip(members, row["session_timeouts_ms"], strict=True)),
         audit.balance,
         () if audit.difference is None else audit.difference.movements,
+        past.before_repeated,
     )
 
 

@@ -22,6 +22,9 @@ from assignors.replay.recurrence import Recurrences, Seat
 WINDOW_MS = RETURN_MS
 """How far rules look back, by the times of records: as far as triggers do, so that an audit reads no more for rules than for triggers."""
 
+LEADERS_LOOK_MS = 300_000
+"""How often a leader looks for new partitions by default (``metadata.max.age.ms``)."""
+
 STICKY = frozenset({"sticky", "cooperative-sticky"})
 _BARE_GENERATION_BYTES = 4
 _FIRST_GENERATION = 1
@@ -98,11 +101,14 @@ class RecentPast:
         window: the moments of the last ``WINDOW_MS``, the generation itself last. It is empty for polls: what happened between two of them,
             and when, is not known.
         recurrences: what happened repeatedly within an hour or a day.
+        before_repeated: of a rewrite within ``LEADERS_LOOK_MS`` of the generation that it repeats: the one before that, None if it is
+            not known. No assignor ran since, and its leader may not have looked for new partitions since. None of all others.
     """
 
     previous: Generation | None
     window: tuple[Moment, ...]
     recurrences: Recurrences
+    before_repeated: Generation | None = None
 
 
 @dataclass
@@ -114,6 +120,8 @@ class GroupHistory:
     _before: Evidence | None = None
     _window: tuple[Moment, ...] = ()
     _recurrences: Recurrences = NOTHING_RECURS
+    _ran_at_ms: int | None = None
+    _before_run: Generation | None = None
 
     def advance(self, generation: AuditedGeneration, observed: Generation, audit: Audit, recurrences: Recurrences) -> RecentPast:
         """Add a generation, and return what was before it.
@@ -125,18 +133,27 @@ class GroupHistory:
         """
         if generation.incarnation != self._incarnation:
             self._incarnation, self._previous, self._before, self._window = generation.incarnation, None, None, ()
-            self._recurrences = NOTHING_RECURS
+            self._recurrences, self._ran_at_ms, self._before_run = NOTHING_RECURS, None, None
         if not generation.is_follow_up:
             self._recurrences = recurrences
         previous, before = self._previous, self._before
         self._previous, self._before = observed, generation.evidence
+        before_repeated = self._before_repeated(generation, previous)
         if before is None or generation.evidence.is_poll or not generation.has_predecessor:
             self._window = ()
-            return RecentPast(previous, (), self._recurrences)
+            return RecentPast(previous, (), self._recurrences, before_repeated)
         moment = _moment(before, generation, observed, audit)
         since = moment.observed_at_ms - WINDOW_MS
         self._window = (*(one for one in self._window if one.observed_at_ms >= since), moment)
-        return RecentPast(previous, self._window, self._recurrences)
+        return RecentPast(previous, self._window, self._recurrences, before_repeated)
+
+    def _before_repeated(self, generation: AuditedGeneration, previous: Generation | None) -> Generation | None:
+        at_ms = generation.evidence.observed_at_ms
+        if not generation.is_rewrite:
+            self._ran_at_ms, self._before_run = at_ms, previous
+            return None
+        is_soon = self._ran_at_ms is not None and at_ms - self._ran_at_ms <= LEADERS_LOOK_MS
+        return self._before_run if is_soon else None
 
 
 def _moment(before: Evidence, generation: AuditedGeneration, observed: Generation, audit: Audit) -> Moment:

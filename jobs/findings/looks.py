@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jobs.findings.history import LEADERS_LOOK_MS
 from jobs.findings.ownership import LOOK_FOR_THEM, LOOK_FOR_THEM_BY_BROKERS
 from jobs.findings.rule import Found, counted, figures, listed, rule, text_of
 from schemas.vocabulary import Rule, Severity
 
 SEEN_AT = "seen_at"
 """Evidence that only findings of this rule have: the time of the first metadata snapshot that shows the partitions, UTC."""
-
-LEADERS_LOOK_MS = 300_000
-"""How often a leader looks for new partitions by default (``metadata.max.age.ms``)."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from assignors.generation.generation import Owner, owner_of
 from assignors.generation.holdings import Holdings
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, named
@@ -26,11 +27,14 @@ def idle_instances(snapshot: SnapshotFacts) -> Found | None:
     """
     held = Holdings.of(snapshot.observed.assignment)
     members: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    owners: defaultdict[tuple[str, str], set[Owner]] = defaultdict(set)
     for one in snapshot.evidence.participants:
         if one.origin is None:
             return None
         client_id, host = one.origin
-        members[client_id.split(THREAD)[0], host].append(one.member_id)
+        instance = client_id.split(THREAD)[0], host
+        members[instance].append(one.member_id)
+        owners[instance].add(one.owner)
     busy = [instance for instance, names in members.items() if any(map(held.load, names))]
     task_count = len(
         {number for topic_partitions in snapshot.observed.assignment.values() for _, number in topic_partitions}
@@ -38,8 +42,9 @@ def idle_instances(snapshot: SnapshotFacts) -> Found | None:
     if len(busy) != 1 or len(members) == 1 or task_count < 2:
         return None
     idle = [instance for instance in members if instance not in busy]
-    before = None if snapshot.previous is None else {one.member_id for one in snapshot.previous.problem.members}
-    are_new = before is not None and all(before.isdisjoint(members[instance]) for instance in idle)
+    earlier = snapshot.last_assigned_before
+    before = None if earlier is None else set(map(owner_of, earlier.problem.members))
+    are_new = before is not None and all(before.isdisjoint(owners[instance]) for instance in idle)
     names = [" at ".join(instance) for instance in idle]
     partitions = sum(held.loads)
     return Found(

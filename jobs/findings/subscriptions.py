@@ -93,10 +93,11 @@ def missing_topics(snapshot: SnapshotFacts) -> Found | None:
     if not missing:
         return None
     count = sum(1 for subscribed in subscriptions.values() if not subscribed.isdisjoint(missing))
+    earlier = snapshot.last_assigned_before
     return Found(
         f"{part_of(count, len(subscriptions), 'member', 'subscribes', 'subscribe')} to topics that do not exist: {named(missing)}",
         figures(topic_count=len(missing), member_count=count, topics=missing),
-        None if snapshot.previous is None or snapshot.previous.problem.topics.keys().isdisjoint(missing) else Severity.WARNING,
+        None if earlier is None or earlier.problem.topics.keys().isdisjoint(missing) else Severity.WARNING,
     )
 
 

@@ -48,6 +48,22 @@ def test_new_partitions_left_out_are_first_a_warning_then_critical() -> None:
     assert last(Rule.PARTITIONS_LEFT_OUT, before, both_kinds).severity == "critical"
 
 
+@pytest.mark.parametrize(("minute", "severity"), [(0.1, "warning"), (5, "warning"), (5.1, "critical")])
+def test_a_generation_that_is_only_repeated_is_no_later_one(minute: float, severity: str) -> None:
+    """A static member came back: no assignor ran, and the leader has not looked for new partitions within five minutes."""
+    before = stored(1, {"a": "t0", "b": "t1"})
+    now = stored(2, {"a": "t0", "b": "t1"}, topics={"t": 3}, minute=1)
+    again = [stored(2, {"a": "t0", "b": "t1"}, topics={"t": 3}, minute=1 + part * minute, is_rewrite=True) for part in (0.5, 1)]
+    severities = [one and one.severity for one in found(Rule.PARTITIONS_LEFT_OUT, before, now, *again)]
+    assert severities == [None, "warning", "warning", severity]
+    unknown = found(Rule.PARTITIONS_LEFT_OUT, replace_predecessor(now), *again)
+    assert [one.severity for one in unknown] == ["critical"] * 3
+
+
+def replace_predecessor(one: Stored) -> Stored:
+    return replace(one, generation=replace(one.generation, has_predecessor=False))
+
+
 def test_partitions_of_a_topic_that_was_made_again_are_new() -> None:
     """Its leader knows only yet that the topic is gone."""
 
@@ -174,6 +190,22 @@ def test_kafka_streams_instance_with_all_partitions_is_a_warning() -> None:
     restoring = last(Rule.IDLE_MEMBERS, threads({"a1": "t0 t1", "a2": "t2 t3"}), threads(alone, 2))
     assert restoring.severity == "info", "the others have only just come"
     assert last(Rule.IDLE_MEMBERS, threads(alone), threads(alone, 2)).severity == "warning"
+
+
+def static_threads(given: dict[str, str], number: int, **changes: object) -> Stored:
+    """Return a Streams application whose threads have instance ids: the name without its third letter, which a restart changes."""
+    members = [member(name, instance=name[:2]) for name in given]
+    return stored(number, given, *members, at={name: (f"app-{name[0]}", f"/{name[0]}") for name in given}, topics={"t": 4},
+                  **STREAMS, **changes)  # type: ignore[arg-type] # fmt: skip
+
+
+def test_kafka_streams_instance_that_restarts_is_not_new() -> None:
+    """Its record is written again with its new member id. An instance that was new before is still so."""
+    alone, again = {"a1x": "t0 t1 t2 t3", "b1x": ""}, {"a1x": "t0 t1 t2 t3", "b1y": ""}
+    long_idle = static_threads(alone, 1), static_threads(alone, 2), static_threads(again, 2, minute=1, is_rewrite=True)
+    assert [one.severity for one in found(Rule.IDLE_MEMBERS, *long_idle)] == ["warning", "warning", "warning"]
+    just_there = static_threads({"a1x": "t0 t1 t2 t3"}, 1), static_threads(alone, 2), static_threads(again, 2, minute=1, is_rewrite=True)
+    assert [one and one.severity for one in found(Rule.IDLE_MEMBERS, *just_there)] == [None, "info", "info"]
 
 
 @pytest.mark.parametrize(

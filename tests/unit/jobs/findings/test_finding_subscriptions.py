@@ -50,6 +50,8 @@ def test_missing_and_deleted_subscribed_topics_are_found() -> None:
     still_gone = stored(3, {"a": "t0 t1"}, both[0])
     severities = [one and one.severity for one in found(Rule.TOPICS_MISSING, was_there, gone, still_gone)]
     assert severities == [None, "warning", "info"]
+    repeated = stored(2, {"a": "t0", "b": "t1"}, *both, minute=1, is_rewrite=True)
+    assert [one and one.severity for one in found(Rule.TOPICS_MISSING, was_there, gone, repeated)] == [None, "warning", "warning"]
 
 
 @pytest.mark.parametrize("near", [{"uncertain_topics": ("u",)}, {"has_subscriptions": False}, {"topics": TWO}])
