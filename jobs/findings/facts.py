@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from assignors.audit.audit import Audit, AuditedGeneration, AuditedSolution
 from assignors.audit.comparison import recreated_topics
@@ -117,7 +118,12 @@ class SnapshotFacts:
             return False
         topic, _, partition = topic_partition.rpartition("-")
         known = existing_partition_counts(earlier.problem).get(topic, 0)
-        return int(partition) >= known or topic in recreated_topics(earlier.problem, self.problem)
+        return int(partition) >= known or topic in self._recreated
+
+    @cached_property
+    def _recreated(self) -> frozenset[str]:
+        earlier = self.last_assigned_before
+        return frozenset() if earlier is None else recreated_topics(earlier.problem, self.problem)
 
     @property
     def last_assigned_before(self) -> Generation | None:
