@@ -180,9 +180,10 @@ def _returns(window: Iterable[Moment]) -> dict[Seat, _Returns]:
         "recorded."
     ),
     advice=(
-        "Read the log of that process. Each return makes the whole group rebalance. Without a restart, the process exceeded "
-        "max.poll.interval.ms or session.timeout.ms and joined again, or it unsubscribes and subscribes again. Process smaller batches "
-        "(max.poll.records), and look for long pauses. Otherwise it crashes and is started again, or it exceeded one of these limits."
+        "Read the log of that process. Each return makes the whole group rebalance, except that of a static member within its session "
+        "timeout. Without a restart, the process exceeded max.poll.interval.ms or session.timeout.ms and joined again, or it unsubscribes "
+        "and subscribes again. Process smaller batches (max.poll.records), and look for long pauses. Otherwise it crashes and is started "
+        "again, or it exceeded one of these limits."
     ),
 )
 def restart_loop(snapshot: SnapshotFacts) -> Found | None:
