@@ -59,6 +59,15 @@ MOST_BATCH_BYTES = 64 << 20
 """A batch that cannot get larger needs no limit. It is Spark's own one."""
 NO_LIMIT = 2**31 - 1
 """The limit with which Spark does not compute sizes."""
+SPARKS_OWN = {
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+}
+"""Settings that a session gets back where a cluster or a user has others. Columns of times would have another type than the tables. Files
+that cannot be read would count as empty. Workers would get texts and bytes in another layout than decoders read."""
+
 _HOST = re.compile(r"[\w.-]+|\[[\w.:%-]+\]")
 
 
@@ -98,6 +107,9 @@ def open_session(
     remember_classes(spark)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    for key, value in SPARKS_OWN.items():
+        if (setting(spark, key) or value).lower() != value.lower():  # not every platform allows a change
+            spark.conf.set(key, value)
     return spark
 
 

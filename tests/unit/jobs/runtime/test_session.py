@@ -180,6 +180,15 @@ def test_a_platforms_session_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, 
     assert (fake.made_in, fake.environ["PYTHONPATH"], fake.environ["LC_ALL"]) == (str(tmp_path), ":lib", "POSIX")
 
 
+def test_settings_of_a_cluster_that_would_change_tables_are_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake, odd, kept = FakeSession(), "spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles"
+    given = {"spark.sql.extensions": "delta", "spark.sql.timestampType": "TIMESTAMP_NTZ", odd: "TRUE", kept: "False"}
+    changed: dict[str, str] = {}
+    fake.conf = SimpleNamespace(get=lambda key, default: given.get(key, default), set=changed.__setitem__)
+    opened(monkeypatch, fake, PYSPARK_GATEWAY_PORT="1")
+    assert (changed["spark.sql.timestampType"], changed[odd], kept in changed) == ("TIMESTAMP_LTZ", "false", False)
+
+
 def test_a_jvm_that_started_this_process_leaves_interrupts_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of our own ignores them by itself, and a session of others is not ours to change."""
     launched, own = FakeSession(), FakeSession()
