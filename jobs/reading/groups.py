@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from assignors.generation.generation import Generation
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
 from jobs.reading.deletions import read_deletions
-from jobs.reading.names import is_pattern, listed, matching, no_group, no_match, shown, spellings
+from jobs.reading.names import is_pattern, listed, matching, no_group, no_match, only_commits, shown, spellings
 from jobs.reading.stored import Client, GroupKey, StoredGeneration
 from jobs.runtime.errors import UsageError, WarehouseDamagedError
 from schemas.keys import GROUP_KEY
@@ -144,6 +144,8 @@ def _matching(name: str, keys: Collection[GroupKey], tables: PublishedTables, cl
     found = matching(name, keys)
     if found:
         return found
+    if tables.counts("offset_snapshots", GROUP_KEY, _of(spellings(name), cluster_id)):
+        raise only_commits(name)
     known = _generation_counts(tables, None, cluster_id)
     clusters = {key.cluster_id for key in _generation_counts(tables, None, None)} if cluster_id is not None and not known else ()
     raise no_match(name, known, cluster_id, clusters)

@@ -61,6 +61,11 @@ def no_match(name: str, known: Collection[GroupKey], cluster_id: str | None, clu
     )
 
 
+def only_commits(name: str) -> UsageError:
+    """Return what is wrong with the name of a group of which only commits have landed."""
+    return UsageError(f"group {shown(name)}: only its offset commits have landed, so it has no generation; the report has its lag")
+
+
 def no_group(cluster_id: str | None) -> UsageError:
     """Return what is wrong where there is no group at all."""
     return UsageError(f"groups{of_cluster(cluster_id)}: found none, expected at least one; look at what has landed with `report`")

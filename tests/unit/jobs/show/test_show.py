@@ -291,6 +291,15 @@ def test_group_is_named_as_the_summary_of_the_report_names_it(tmp_path: Path, ca
     assert "Generation 10 of group DOMAIN\\\\svc began" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["show", "explain", "what-if"])
+def test_group_with_commits_alone_is_said_to_have_no_generation(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    """The report lists such a group, so its name is not wrong."""
+    folder = write_warehouse(tmp_path / "w", generation("pay", 10, shared(("a-1", [0])), ORDERS), commit("reader", "orders", 0, 12, 90))
+    message = refused(folder, capsys, command, "reader")
+    assert "group 'reader': only its offset commits have landed, so it has no generation; the report has its lag\n" in message
+    assert "cluster 'other': found no group of it" in refused(folder, capsys, command, "reader", "--cluster-id", "other")
+
+
 def test_group_of_several_clusters_is_chosen_by_its_cluster(document: Any) -> None:
     assert document("twice", "--cluster-id", "west")["cluster_id"] == "west"
 
