@@ -40,6 +40,8 @@ docs/what-if.md shows decisions with their commands."""
 
 MOST_COUNT = 100_000
 """More members or partitions than any group has."""
+MOST_COUNTS = 1_000
+"""Counts of members that one call tries: each of them is played with each assignor."""
 _Value = TypeVar("_Value")
 
 
@@ -81,6 +83,8 @@ def count_range(text: str) -> tuple[int, int]:
     ends = (positive_count(first), positive_count(last) if dots else positive_count(first))
     if ends[0] > ends[1]:
         raise argparse.ArgumentTypeError(f"expected a range such as 2..12, found {text[:50]!r}")
+    if ends[1] - ends[0] >= MOST_COUNTS:
+        raise argparse.ArgumentTypeError(f"expected a range of at most {MOST_COUNTS} counts, found {text[:50]!r}")
     return ends
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from assignors.model import UnknownStrategyError
 from assignors.registry import find_assignor
@@ -30,6 +30,14 @@ class WrittenChanges(BaseModel):
     rack: dict[str, str] = Field(default_factory=dict)
     protocol: str | None = None
     strategies: tuple[str, ...] | None = Field(default=None, min_length=1)
+
+    @field_validator("add_members", "remove_members", "partitions", mode="before")
+    @classmethod
+    def _no_truth(cls, value: object) -> object:
+        """Refuse ``yes`` and ``true`` as a count: they would be taken for 1."""
+        if isinstance(value, bool) or (isinstance(value, Mapping) and any(isinstance(one, bool) for one in value.values())):
+            raise ValueError("expected a number, not a truth value")
+        return value
 
     def changes(self) -> Changes:
         """Return them checked."""

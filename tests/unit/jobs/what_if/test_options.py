@@ -44,6 +44,7 @@ def test_options_are_values(words: str, field: str, value: object):
         ("--partitions orders=0", r"expected a count from 1 to 100000, found '0'"),
         ("--partitions =3", r"expected TOPIC=COUNT"),
         ("--members 5..2", r"expected a range such as 2\.\.12, found '5\.\.2'"),
+        ("--members 1..1001", r"expected a range of at most 1000 counts, found '1\.\.1001'"),
         ("--members 0..2", r"expected a count from 1 to 100000, found '0'"),
         ("--threads-per-member 0", r"expected a count from 1"),
         ("--protocol share", r"found 'share', expected one of classic, consumer"),

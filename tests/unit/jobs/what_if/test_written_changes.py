@@ -62,6 +62,18 @@ def test_counts_of_a_file_are_no_larger_than_those_of_options(tmp_path: Path, wr
 
 
 @pytest.mark.parametrize(
+    "written",
+    ["add_members: true", "remove_members: yes", "partitions: {orders: on}"],
+)
+def test_a_truth_value_is_no_count(tmp_path: Path, written: str) -> None:
+    """YAML reads yes and on as true, which Python takes for 1."""
+    path = tmp_path / "scenarios.yaml"
+    path.write_text(f"more: {{{written}}}")
+    with pytest.raises(UsageError, match=r"expected a number, not a truth value"):
+        read_changes(options(f"g --scenario {path}"))
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         ("--add-members 1001 --threads-per-member 100", "--add-members with --threads-per-member: found 1001 members of 100 consumers, "),
