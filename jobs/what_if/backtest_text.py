@@ -9,7 +9,7 @@ from assignors.replay.conformance import Conformance
 from jobs.backtest.judging import Differing, JudgedPredictions
 from jobs.backtest.words import COMPARED, client_words, conformance_words, omission_words, reason_words, total_counts
 from jobs.runtime.locations import on_one_line
-from jobs.what_if.text import table_lines
+from jobs.what_if.text import named, table_lines
 
 
 def backtest_lines(judged: JudgedPredictions) -> Iterator[str]:
@@ -64,7 +64,7 @@ def _difference(one: Differing) -> str:
     prediction = one.prediction
     client = f", {prediction.leader_client}" if prediction.leader_client is not None else ""
     reasons = "; ".join(map(reason_words, prediction.explanations))
-    where = f"{one.key.group_id} of cluster {one.key.cluster_id}, generation {prediction.generation}, {prediction.strategy}{client}"
+    where = f"{named(one.key)}, generation {prediction.generation}, {prediction.strategy}{client}"
     return f"{where}: {conformance_words(prediction.conformance)}: {reasons}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from jobs.reading.stored import GroupKey
 from jobs.runtime.locations import on_one_line
 from jobs.what_if.history import Hindsight, History, Omission
-from jobs.what_if.text import UNKNOWN, table_lines
+from jobs.what_if.text import UNKNOWN, named, table_lines
 
 _HEAD = ("", "generations", "revocations", "instead of", "movements", "instead of")
 _WHY = {
@@ -28,7 +28,7 @@ def history_lines(histories: Mapping[GroupKey, History], since: datetime | None)
     for number, (key, history) in enumerate(histories.items()):
         if number:
             yield ""
-        yield from _block(f"{key.group_id} of cluster {key.cluster_id}", history, since)
+        yield from _block(named(key), history, since)
     if len(histories) > 1:
         yield ""
         yield from _block(f"in total, {len(histories)} groups", total_of(histories), since)

@@ -155,7 +155,7 @@ def render_plan(fleet: FleetPlan, run_id: str, name: str, most_bytes: int = MOST
         "clusters": clusters,
         "has_clusters": len(clusters) > 1,
         "summary": summary(fleet),
-        "unplanned": visible(unplanned_groups(fleet)) if fleet.unplanned else "",
+        "unplanned": unplanned_groups(fleet) if fleet.unplanned else "",
         "headline": _headline(fleet),
         "columns": [column for column in _COLUMNS if len(clusters) > 1 or column[0] != "cluster"],
         "badges": list(_BADGES.values()),

@@ -12,7 +12,7 @@ from jobs.what_if.document import Document
 from jobs.what_if.figures import Loads
 from jobs.what_if.migration import FleetPlan, Plan, Verdict
 from jobs.what_if.steps import steps_to
-from jobs.what_if.text import UNKNOWN, table_lines
+from jobs.what_if.text import UNKNOWN, table_lines, whole_name
 from schemas.vocabulary import DEFAULT_SERVER_STRATEGY
 
 MOST_NAMED = 5
@@ -40,7 +40,7 @@ def plan_lines(fleet: FleetPlan) -> Iterator[str]:
     plans = fleet.plans
     yield summary(fleet)
     if fleet.unplanned:
-        yield on_one_line(unplanned_groups(fleet))
+        yield unplanned_groups(fleet)
     yield ""
     lines = list(table_lines([_HEAD, *map(_cells, plans)]))
     for line, verdict in zip(lines, ["verdict", *(plan.verdict_text for plan in plans)], strict=True):
@@ -48,7 +48,7 @@ def plan_lines(fleet: FleetPlan) -> Iterator[str]:
     if len(plans) <= MOST_EXPLAINED:
         for plan in plans:
             yield ""
-            yield on_one_line(f"{plan.stored.key.group_id}: {plan.verdict_text}")
+            yield on_one_line(f"{whole_name(plan.stored.key.group_id)}: {plan.verdict_text}")
             yield from (on_one_line(f"  {sentence}") for sentence in explanation(plan))
     else:
         yield ""
@@ -64,8 +64,8 @@ def plan_lines(fleet: FleetPlan) -> Iterator[str]:
 
 
 def unplanned_groups(fleet: FleetPlan) -> str:
-    """Return in one sentence which groups are not in the plan."""
-    names, is_one = [key.group_id for key in fleet.unplanned], len(fleet.unplanned) == 1
+    """Return in one sentence which groups are not in the plan. Names are escaped."""
+    names, is_one = [whole_name(key.group_id) for key in fleet.unplanned], len(fleet.unplanned) == 1
     listed = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else "")
     groups = "1 group is" if is_one else f"{len(names):,} groups are"
     return f"{groups} not in the plan, because no settled generation with members is stored: {listed}."
@@ -129,7 +129,7 @@ def _cells(plan: Plan) -> tuple[str, ...]:
     members = f"{before.member_count}, {before.idle_count} idle" if before.idle_count else str(before.member_count)
     moving = (UNKNOWN, UNKNOWN) if flip is None else (str(flip.movement_count), str(flip.stopped_count))
     return (
-        plan.stored.key.group_id,
+        whole_name(plan.stored.key.group_id),
         plan.stored.generation.strategy or UNKNOWN,
         members,
         partitions_text(plan),

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from assignors.audit.least_movement import Least
 from jobs.pages import plain_text
-from jobs.pages.figures import counted
+from jobs.pages.figures import counted, visible
+from jobs.reading.stored import GroupKey
 from jobs.runtime.locations import on_one_line
 from jobs.what_if.deploy import Deploy
 from jobs.what_if.figures import Answer, Loads, Span
@@ -69,6 +70,16 @@ def table_lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield from plain_text.table_lines([[on_one_line(cell) for cell in row] for row in rows], range(1, len(rows[0])))
 
 
+def named(key: GroupKey) -> str:
+    """Return the group and its cluster with their whole names; two groups never look the same."""
+    return f"{whole_name(key.group_id)} of cluster {whole_name(key.cluster_id)}"
+
+
+def whole_name(name: str) -> str:
+    """Return a name with its escapes as pages and ``show`` write them, but not cut; in quotes if it shows nothing."""
+    return visible(name) if name.strip() else f"'{visible(name)}'"
+
+
 def _without_unknown(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     """Return rows without the columns in which nothing is known."""
     columns = [column for column in zip(*rows, strict=True) if set(column[1:]) != {UNKNOWN}]
@@ -81,7 +92,7 @@ def _heading(subject: Subject) -> Iterator[str]:
     client = f", {stored.leader_client}" if stored.leader_client else ""
     strategy = stored.generation.strategy or "no assignor"
     yield on_one_line(
-        f"{stored.key.group_id} of cluster {stored.key.cluster_id}, generation {stored.generation.generation} of "
+        f"{named(stored.key)}, generation {stored.generation.generation} of "
         f"{stored.observed_at:%Y-%m-%d %H:%M:%S} UTC: {strategy}, {protocol}{client}"
     )
     if stored.ended_at is not None:

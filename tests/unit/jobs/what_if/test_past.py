@@ -226,6 +226,20 @@ def test_names_are_escaped(ask: Any, asked: str):
     assert [char for char in out if not char.isprintable() and char != "\n"] == []
 
 
+@pytest.mark.parametrize("asked", ["--add-members 1", "--history", "--migrate"])
+def test_a_name_with_a_backslash_does_not_look_like_an_escape(tmp_path: Path, capsys: pytest.CaptureFixture[str], asked: str):
+    """A group that is called as show shows another one."""
+    both = [member("a-1", ["t"], {"t": [0]}), member("b-1", ["t"], {"t": [1]})]
+    names = ("two\nlines", "two\\nlines", " ")
+    folder = write_warehouse(tmp_path / "w", *(generation(name, 10, both, {"t": 2}) for name in names))
+    groups = ["*"] if asked != "--migrate" else []
+    assert cli.console_main(["what-if", "--warehouse", str(folder), *groups, *asked.split()]) == 0
+    out = capsys.readouterr().out
+    shown = (r"two\nlines", r"two\\nlines", "' '")
+    begun = [line.removeprefix(name)[:1] for name in shown for line in out.splitlines() if line.startswith(name)]
+    assert set(begun) <= {" ", ":", ","} and len(begun) == len(names) * (2 if asked == "--migrate" else 1)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
