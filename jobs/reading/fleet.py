@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,7 +12,7 @@ from jobs.reading.names import matching, no_group
 from jobs.reading.published import Filter, PublishedTables, StoredRow
 from jobs.reading.stored import GroupKey
 from schemas.keys import GROUP_KEY
-from schemas.vocabulary import Basis, Severity
+from schemas.vocabulary import Basis, Rule, Severity
 
 _COLUMNS = (
     *("observed_at", "member_count", "partition_count", "imbalance_ratio"),
@@ -40,7 +40,8 @@ class GroupSummary:
 
     Attributes:
         state: ``deleted`` if it was, ``empty`` without members now, ``unsettled`` while partitions are withheld, ``reconciling`` while
-            members have not reached the target of a consumer-protocol group, else ``stable``.
+            members have not reached the target of a consumer-protocol group, ``rebalancing`` while a rebalance does not end, else
+            ``stable``.
         member_count: members now.
         deleted_at: when the group was deleted; None for one that was not.
         observed_at: time of the newest generation.
@@ -125,9 +126,14 @@ def _summary(
     finding_counts = dict.fromkeys(map(str, Severity), 0)
     for row in findings:
         finding_counts[row["severity"]] += row["row_count"]
+    newest_findings = tuple(
+        NewestFinding(row["severity"], row["rule_id"], _cycle_s(row["evidence"]))
+        for row in findings
+        if row["position"] == newest["position"]
+    )
     return GroupSummary(
         key=key,
-        state=_state(newest) if deletion is None else "deleted",
+        state=_state(newest, {one.rule_id for one in newest_findings}) if deletion is None else "deleted",
         member_count=newest["member_count"] if deletion is None else 0,
         deleted_at=None if deletion is None else deletion.at,
         generation_count=sum(row["row_count"] for row in audits),
@@ -139,17 +145,16 @@ def _summary(
         better_gain=0.0 if figures["better_gain"] is None and figures["verdict"] is not None else figures["better_gain"],
         movement_count=_sum_of_known(row["movement_count_sum"] for row in audits),
         avoidable_movement_count=_sum_of_known(row["avoidable_movement_count_sum"] for row in audits if not row["generation_gap"]),
-        newest_findings=tuple(
-            NewestFinding(row["severity"], row["rule_id"], _cycle_s(row["evidence"]))
-            for row in findings
-            if row["position"] == newest["position"]
-        ),
+        newest_findings=newest_findings,
         calm_ms=(newest_moment - newest["observed_at"]) // timedelta(milliseconds=1),
         finding_counts=finding_counts,
     )
 
 
-def _state(newest: StoredRow) -> str:
+def _state(newest: StoredRow, found: Collection[str]) -> str:
+    """Return the state of a group by its newest generation and the rules that found something there."""
+    if Rule.STUCK_REBALANCING.value in found:
+        return "rebalancing"
     if not newest["member_count"]:
         return "empty"
     if newest["epoch_at"] is not None and newest["reconciled_at"] is None:

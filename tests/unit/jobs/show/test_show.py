@@ -229,6 +229,18 @@ def test_list_says_what_could_be_and_how_many_groups_are_left_out(show: Any) -> 
     assert show("--cluster-id", "c", "--limit", "6").endswith("\n1 more group; --limit 0 shows all\n")
 
 
+def test_group_whose_rebalance_does_not_end_is_not_called_stable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_warehouse(
+        tmp_path / "w",
+        *(generation("stuck", number, shared(("a-1", [0])), ORDERS) for number in (10, 20)),
+        finding("stuck", 20, "stuck_rebalancing", "critical", "for an hour", "Restart."),
+        *(generation("past", number, shared(("a-1", [0])), ORDERS) for number in (10, 20)),
+        finding("past", 10, "stuck_rebalancing", "critical", "for an hour", "Restart."),
+    )
+    assert cli.console_main(["show", "--json", "--warehouse", str(folder)]) == 0
+    assert {row["group_id"]: row["state"] for row in json.loads(capsys.readouterr().out)} == {"stuck": "rebalancing", "past": "stable"}
+
+
 def test_group_on_its_way_to_a_target_is_not_called_stable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Records of targets have this state; whether all members reached one is seen later."""
     moving = {"strategy": "uniform", "group_type": "consumer", "state": "Reconciling"}
