@@ -8,35 +8,27 @@ table is in doubt only if an unknown line looks like one of its rows.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
-from typing import Any, NamedTuple
+from itertools import chain, takewhile
+from typing import NamedTuple
 
-from jobs.decoders.decoded import Row
 from jobs.decoders.describe_commands import COMMAND, GOES_ON, TOOL, named_group
+from jobs.decoders.describe_groups import GroupBuilder, GroupNotice, GroupRow
+from jobs.decoders.describe_looks import find_looks, times_before_last
 from jobs.decoders.describe_model import (
     ABSENT_GROUP,
     FAILED_COMMAND,
     MALFORMED_LINE,
     NOT_A_TABLE_LINE,
     OTHER_GROUP,
-    TWO_LOOKS,
     Description,
-    Group,
-    Key,
     Line,
-    Member,
-    Offset,
+    Look,
     Place,
 )
-from jobs.decoders.describe_notices import ABSENT, EMPTY, OTHER, REBALANCING, find_notice, is_own_notice
-from jobs.decoders.describe_owners import members_by_owner
+from jobs.decoders.describe_notices import ABSENT, OTHER, find_notice, is_own_notice
 from jobs.decoders.describe_tables import (
-    LIST,
-    MEMBERS,
-    OFFSETS,
-    STATE,
-    TYPES_BY_STATE,
     LostTopicNamesError,
     Table,
     begins_as_header,
@@ -46,7 +38,6 @@ from jobs.decoders.describe_tables import (
 )
 from jobs.decoders.log_lines import LONGEST_LINE, is_log_line
 from jobs.decoders.plain_lines import plain_lines
-from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
 
 
 def looks_like_describe(first_lines: str) -> bool:
@@ -76,7 +67,8 @@ def find_lost_topic_names(whole: str) -> str | None:
 def parse(texts: Mapping[str, str], group_id: str | None = None) -> Description:
     """Return the groups in texts; raises nothing, whatever they are.
 
-    All texts, and all outputs in one text, must be of one moment. Of two tables of one kind about one group the one with more columns
+    All texts are of one moment, or of several that each text has in their order: their last looks belong together. A text has several
+    looks if a table comes again with other content. Within a look, of two tables of one kind about one group the one with more columns
     counts, then the earlier one. Rows of the other that contradict it are rejected.
 
     Args:
@@ -92,22 +84,7 @@ def parse(texts: Mapping[str, str], group_id: str | None = None) -> Description:
 _HALF = re.compile("[\ud800-\udfff]")
 _MOST_PIECES = 64
 """The most lines of a folded row."""
-_OF_GROUPS = {"group_type", "state", "strategy", "group_epoch", "target_epoch"}
-"""Facts about a whole group, in rows of several kinds of tables."""
-_COMMIT = {"committed_offset", "leader_epoch"}
 _NOWHERE = Place("", 0)
-
-
-class _Row(NamedTuple):
-    """A parsed row; ``key`` identifies it within its group and kind of table, ``header`` is where its table begins."""
-
-    place: Place
-    text: str
-    table: Table
-    header: Place
-    group_id: str
-    key: Key
-    facts: Row
 
 
 class _Unfit(NamedTuple):
@@ -138,8 +115,8 @@ class _Reader:
         self._command = ""
         self._pieces: list[_Unfit] = []
         self._unfit: list[_Unfit] = []
-        self._rows: list[_Row] = []
-        self._noticed: dict[str, dict[str, Place]] = {}
+        self._rows: list[GroupRow] = []
+        self._notices: list[GroupNotice] = []
         self._skipped: list[Line] = []
         self._rejects: list[Line] = []
         self._damaged: set[Place] = set()
@@ -202,7 +179,7 @@ class _Reader:
         elif notice.group_id is None:
             self._rejects.append(Line(place, line, FAILED_COMMAND, "the tool failed: its output is not complete"))
         else:
-            self._noticed.setdefault(notice.group_id, {}).setdefault(notice.kind, place)
+            self._notices.append(GroupNotice(place, notice.kind, notice.group_id))
         return True
 
     def _take(self, place: Place, line: str) -> None:
@@ -236,7 +213,7 @@ class _Reader:
         group_id = named if named is not None else self._group_id
         if group_id is None:
             raise ValueError("the tools before Kafka 2.3 do not print the group: put the command line, with --group, before its output")
-        self._rows.append(_Row(place, line, table, self._header, group_id, key, facts))
+        self._rows.append(GroupRow(place, line, table, self._header, group_id, key, facts))
 
     def _skip_aside(self, place: Place, line: str) -> bool:
         """Skip a line that is known not to be the tool's; return whether it is one. A command line ends the table before it."""
@@ -291,95 +268,36 @@ class _Reader:
     def finish(self) -> Description:
         """Judge the unfit lines, and return the content of all lines."""
         self._judge_unfit()
-        by_group: dict[str, list[_Row]] = {group_id: [] for group_id in self._noticed}
-        for line in self._rows:
-            by_group.setdefault(line.group_id, []).append(line)
-        groups = tuple(self._build_group(group_id, lines) for group_id, lines in sorted(by_group.items()))
-        return Description(groups, tuple(sorted(self._skipped)), tuple(sorted(self._rejects)), self._places())
+        texts = {name: find_looks(*parts) for name, parts in self._by_text().items()}
+        count = max(1, *map(len, texts.values())) if texts else 1
+        lines = {name: [look.line for look in looks] for name, looks in texts.items()}
 
-    def _places(self) -> dict[Key, Place]:
-        named = [((group_id,), place) for group_id, notices in self._noticed.items() for place in notices.values()]
-        named += [((row.group_id,), row.place) for row in self._rows]
-        named += [((row.group_id, *row.key[:2]), row.place) for row in self._rows if row.table.kind == OFFSETS]
-        return dict(sorted(named, key=lambda one: one[1], reverse=True))
+        def number(place: Place) -> int:
+            return count - len(lines[place.name]) + bisect_right(lines[place.name], place.number) - 1
 
-    def _build_group(self, group_id: str, lines: Sequence[_Row]) -> Group:
-        known: dict[str, _Row] = {}
-        members, offsets, states, _ = (
-            self._choose_rows([row for row in lines if row.table.kind == kind], known) for kind in (MEMBERS, OFFSETS, STATE, LIST)
+        rows: list[list[GroupRow]] = [[] for _ in range(count)]
+        notices: list[list[GroupNotice]] = [[] for _ in range(count)]
+        for row in self._rows:
+            rows[number(row.place)].append(row)
+        for notice in self._notices:
+            notices[number(notice.place)].append(notice)
+        builders = [GroupBuilder(*parts, self._damaged, self._doubtful) for parts in zip(rows, notices, strict=True)]
+        groups = [builder.groups() for builder in builders]
+        before = times_before_last(texts.values())
+        earlier = tuple(
+            Look(groups[at], builders[at].places(), None if before is None else before[count - 1 - at]) for at in range(count - 1)
         )
+        skipped = sorted([*self._skipped, *chain.from_iterable(builder.skipped for builder in builders)])
+        rejects = sorted([*self._rejects, *chain.from_iterable(builder.rejects for builder in builders)])
+        return Description(groups[-1], tuple(skipped), tuple(rejects), builders[-1].places(), earlier)
 
-        def fact(name: str) -> Any:
-            return known[name].facts[name] if name in known else None
-
-        by_owner = members_by_owner([row.facts for row in members], [row.facts for row in offsets])
-        found = tuple(Member._make(map(row.facts.get, Member._fields)) for row in members) if by_owner is None else by_owner[0]
-        noticed = self._noticed.get(group_id, {})
-        counts = {0 for _ in noticed.keys() & {EMPTY}} | {row.facts["member_count"] for row in states}
-        state = fact("state") or (GroupState.EMPTY.value if EMPTY in noticed and not found else None)
-        group_type = fact("group_type") or (TYPES_BY_STATE.get(state) if state else None)
-        strategy = fact("strategy")
-        if group_type == GroupType.CONSUMER:
-            strategy = SERVER_STRATEGIES_BY_NAME.get(strategy, strategy)
-        # If no table names all members, there may be more, without partitions.
-        is_contradicted = state == GroupState.EMPTY or any(count < len(found) or (members and count > len(found)) for count in counts)
-        is_contradicted |= by_owner is not None and by_owner[1]
-        is_contradicted |= any(text.startswith(f"{group_id} ") for text in self._doubtful)
-        used = [rows for rows in (members, offsets if by_owner is not None else []) if rows]
-        return Group(
-            group_id=group_id,
-            group_type=group_type,
-            state=state,
-            is_rebalancing=REBALANCING in noticed or state in TYPES_BY_STATE,
-            strategy=strategy,
-            group_epoch=fact("group_epoch"),
-            target_epoch=fact("target_epoch"),
-            members=tuple(sorted(found)) if found or 0 in counts else None,
-            is_doubtful=bool(found) and (is_contradicted or any(rows[0].header in self._damaged for rows in used)),
-            offsets=tuple(sorted((Offset._make(map(row.facts.get, Offset._fields)) for row in offsets), key=_offset_order)),
-            is_by_owner=by_owner is not None,
-            member_count=states[0].facts["member_count"] if states else None,
-        )
-
-    def _choose_rows(self, lines: Sequence[_Row], known: dict[str, _Row]) -> list[_Row]:
-        """Return the rows of a group's table with the most columns, then the earliest; skip or reject the rows of others.
-
-        Args:
-            lines: rows of one kind of table.
-            known: facts about the whole group from earlier kinds, with their rows; those of the returned rows are added.
-        """
-        found: dict[Key, _Row] = {}
-        commits: dict[Key, _Row] = {}
-        ordered = sorted(lines, key=lambda row: (-len(row.table.columns), row.place))
-        for row in ordered:
-            before, other_owner = found.get(row.key), commits.get(row.key[:2])
-            compared = dict(known)
-            if other_owner is not None:  # a partition may have two, but has one commit
-                compared.update(dict.fromkeys(_COMMIT & other_owner.facts.keys(), other_owner))
-            if before is not None:
-                compared.update(dict.fromkeys(before.facts, before))
-            problem = _contradiction(row, compared)
-            if problem is None and before is None and row.header != ordered[0].header:
-                problem = f"the table at {ordered[0].header} has this group without this row: the outputs are of different moments"
-            if problem is not None:
-                self._rejects.append(Line(row.place, row.text, TWO_LOOKS, problem))
-                self._damaged.update({row.header} & {ordered[0].header})
-            elif before is not None:
-                self._skipped.append(Line(row.place, row.text, "repetition", f"repeats {before.place}"))
-            else:
-                found[row.key] = commits[row.key[:2]] = row
-                known.update(dict.fromkeys(_OF_GROUPS & row.facts.keys(), row))
-        return list(found.values())
-
-
-def _contradiction(row: _Row, known: Mapping[str, _Row]) -> str | None:
-    for name, value in row.facts.items():
-        if name in known and known[name].facts[name] != value:
-            other = known[name]
-            values = f"{str(value)[:100]} here and {str(other.facts[name])[:100]} in {other.place}"
-            return f"{name} is {values}: the outputs are of different moments"
-    return None
-
-
-def _offset_order(offset: Offset) -> tuple[str, int, str]:
-    return offset.topic, offset.partition, offset.owner or ""
+    def _by_text(self) -> dict[str, tuple[list[GroupRow], list[GroupNotice], list[Line]]]:
+        """Return the rows, the notices and the skipped lines of each text."""
+        found: dict[str, tuple[list[GroupRow], list[GroupNotice], list[Line]]] = {}
+        for row in self._rows:
+            found.setdefault(row.place.name, ([], [], []))[0].append(row)
+        for notice in self._notices:
+            found.setdefault(notice.place.name, ([], [], []))[1].append(notice)
+        for line in self._skipped:
+            found.setdefault(line.place.name, ([], [], []))[2].append(line)
+        return found

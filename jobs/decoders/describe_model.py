@@ -110,17 +110,32 @@ class Group(NamedTuple):
     member_count: int | None = None
 
 
+class Look(NamedTuple):
+    """The groups at a moment before the last one of a text.
+
+    Attributes:
+        groups, places: as in ``Description``.
+        before_ms: how much earlier it was, by the times that the text has; None without them, if only the order is known.
+    """
+
+    groups: tuple[Group, ...]
+    places: Mapping[Key, Place]
+    before_ms: int | None
+
+
 class Description(NamedTuple):
     """The content of a text; every line that is not blank, a header or a notice is in one of the first three.
 
     Attributes:
-        groups: by group id.
+        groups: by group id, at the last moment that the text has.
         skipped: lines without use: log lines, command lines, groups that do not exist, repetitions, lines that do not look like rows.
         rejects: all others.
         places: group id, or group id, topic and partition -> the first line about it.
+        earlier: the looks before the last one, in their order.
     """
 
     groups: tuple[Group, ...]
     skipped: tuple[Line, ...]
     rejects: tuple[Line, ...]
     places: Mapping[Key, Place]
+    earlier: tuple[Look, ...] = ()

@@ -1,4 +1,4 @@
-"""The output of ``kafka-consumer-groups`` at one moment, in one text or several, as decoded rows.
+"""The output of ``kafka-consumer-groups``, in one text or several, as decoded rows.
 
 A group gives one row, with the members' partitions or the reason why they are unknown. Each partition with a committed offset gives one
 more.
@@ -13,13 +13,16 @@ from typing import Any
 
 from jobs.decoders.decoded import landed, micros, quarantined, seen_rebalancing, skipped
 from jobs.decoders.describe import parse
-from jobs.decoders.describe_model import ABSENT_GROUP, OTHER_GROUP, Assignment, Group, Line, Member, Offset
+from jobs.decoders.describe_model import ABSENT_GROUP, OTHER_GROUP, Assignment, Group, Key, Line, Look, Member, Offset, Place
 from schemas.row_types import DecodedRow, MemberRow, OffsetCommitRow, SnapshotRow, TopicPartitions
 from schemas.vocabulary import GroupState, GroupType, Outcome
 
 GROUP_KIND, LINE_KIND = "described_group", "described_line"
 _MEMBERS_UNKNOWN, _ASSIGNMENTS_UNKNOWN, _IDLE_MEMBERS_UNKNOWN = "members_not_told", "assignments_not_told", "idle_members_not_told"
 _REBALANCING = "rebalancing_group"
+_EARLIER_LOOK, _EARLIER_COMMIT = "earlier_look", "earlier_commit"
+_MOST_WITHOUT_TIME = 2
+"""The most looks before the last one that land if a text has no times. A finding needs more of them for rebalances that are frequent."""
 WAYS_OUT = {
     ABSENT_GROUP: "the tool found no such group: it has another name, was deleted meanwhile, or uses the consumer protocol, which tools"
     " before Kafka 3.8 do not find; a tool of 4.0 or newer prints nothing of the other groups of its command then",
@@ -29,6 +32,8 @@ WAYS_OUT = {
     _MEMBERS_UNKNOWN: "no partition has an owner, and no table names members: add the output of --describe --state, which shows whether a"
     " group is empty, and of --members --verbose",
     _ASSIGNMENTS_UNKNOWN: "no table shows what members hold: add the output of --describe, or --members --verbose in place of --members",
+    _EARLIER_LOOK: "a text has later looks at them, and this one has other tables, or there are more than three without times: put the"
+    " output of date before each look, and print the same tables in each",
     _IDLE_MEMBERS_UNKNOWN: "--state counts more members than own partitions: add the output of --describe --members",
 }
 """Kind of groups that are skipped -> the reason, and which output to add."""
@@ -37,7 +42,9 @@ WAYS_OUT = {
 def decode_texts(texts: Mapping[str, bytes], as_of_ms: int, group_id: str | None = None) -> Iterator[DecodedRow]:
     """Yield the decoded rows of texts of one moment; raises nothing, whatever they are.
 
-    Lines without a group that are not blank, headers or notices are skipped by kind, or quarantined.
+    Lines without a group that are not blank, headers or notices are skipped by kind, or quarantined. If a text has several looks, the
+    last one is at ``as_of_ms``, and the others are earlier by the times that are printed before them. Without times only their order is
+    known: the last three land, a millisecond apart, and only the last one with its commits.
 
     Args:
         texts: name of a file, as ``source_position`` has it -> its content.
@@ -45,19 +52,37 @@ def decode_texts(texts: Mapping[str, bytes], as_of_ms: int, group_id: str | None
         group_id: the group of tables of Kafka 2.0 to 2.2, which do not print it.
     """
     description = parse({name: content.decode(errors="surrogateescape") for name, content in texts.items()}, group_id)
-    for group in description.groups:
-        row = _group_row(group, as_of_ms)
-        if group.is_rebalancing and group.group_type != GroupType.CONSUMER and row["outcome"] == Outcome.SKIPPED.value:
-            row = seen_rebalancing(row["kind"], group.group_id, as_of_ms, group.state, [one.member_id for one in group.members or ()])
-        yield {**row, "source_position": str(description.places[(group.group_id,)])}
-        # A partition that two members hold has two rows, with one commit.
-        commits = {(one.topic, one.partition): one for one in group.offsets if one.committed_offset is not None}
-        for commit in commits.values():
-            place = description.places[group.group_id, commit.topic, commit.partition]
-            yield {**_offset_row(group.group_id, commit, as_of_ms), "source_position": str(place)}
+    last = Look(description.groups, description.places, 0)
+    later: dict[str, Group] = {}
+    for back, look in enumerate([last, *reversed(description.earlier)]):
+        is_timed = look.before_ms is not None
+        at_ms = as_of_ms - (back if look.before_ms is None else look.before_ms)
+        is_used = at_ms >= 0 and (is_timed or back <= _MOST_WITHOUT_TIME)
+        for group in look.groups:
+            is_like_later = not group.members or group.is_by_owner == later.setdefault(group.group_id, group).is_by_owner
+            yield from _rows_of_group(group, look.places, at_ms, is_used=is_used and is_like_later, has_time=is_timed)
     for line in description.skipped:
         yield {**skipped(line.kind), "source_position": str(line.place)}
     yield from map(_reject, description.rejects)
+
+
+def _rows_of_group(group: Group, places: Mapping[Key, Place], at_ms: int, *, is_used: bool, has_time: bool) -> Iterator[DecodedRow]:
+    """Yield the rows of one group in one look.
+
+    Args:
+        at_ms: the time of the look; without ``has_time`` only its order counts.
+        is_used: the group lands; else it is skipped, since it cannot be compared with its later looks.
+    """
+    row = _group_row(group, at_ms) if is_used else skipped(_EARLIER_LOOK)
+    if is_used and group.is_rebalancing and group.group_type != GroupType.CONSUMER and row["outcome"] == Outcome.SKIPPED.value:
+        row = seen_rebalancing(row["kind"], group.group_id, at_ms, group.state, [one.member_id for one in group.members or ()])
+    yield {**row, "source_position": str(places[(group.group_id,)])}
+    # A partition that two members hold has two rows, with one commit.
+    commits = {(one.topic, one.partition): one for one in group.offsets if one.committed_offset is not None}
+    for commit in commits.values():
+        # A commit without a time would give a wrong rate.
+        content = _offset_row(group.group_id, commit, at_ms) if is_used and has_time else skipped(_EARLIER_COMMIT)
+        yield {**content, "source_position": str(places[group.group_id, commit.topic, commit.partition])}
 
 
 def _offset_row(group_id: str, commit: Offset, as_of_ms: int) -> DecodedRow:

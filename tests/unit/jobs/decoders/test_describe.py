@@ -292,7 +292,8 @@ def test_every_line_of_a_damaged_text_is_accounted_for(session, data):
         lines[at] = lines[at][:cut] + data.draw(st.sampled_from(["", " ", "x", "\t", "\ud800", "9", "-"])) + lines[at][cut + 1 :]
     middle = data.draw(st.integers(0, len(lines)))
     description = describe.parse({"a": "\n".join(lines[:middle]), "b": "\n".join(lines[middle:])}, "g")
-    rows = sum(len(group.offsets if outputs == ["offsets"] else group.members or ()) for group in description.groups)
+    looks = [description.groups, *(look.groups for look in description.earlier)]
+    rows = sum(len(group.offsets if outputs == ["offsets"] else group.members or ()) for groups in looks for group in groups)
     others = [line for line in lines if looks_like_describe(line)]
     blank = [line for line in lines if not line.strip()]
     absent = [line for line in description.skipped + description.rejects if looks_like_describe(line.text)]
