@@ -95,6 +95,9 @@ class GroupBuilder:
         # If no table names all members, there may be more, without partitions.
         is_contradicted = state == GroupState.EMPTY or any(count < len(found) or (members and count > len(found)) for count in counts)
         is_contradicted |= by_owner is not None and by_owner[1]
+        # Of a table of members that was cut between two rows only the owners in another table are left.
+        owners = {row.facts["owner"] for row in offsets if row.facts["owner"] is not None}
+        is_contradicted |= bool(members) and not owners <= {member.member_id for member in found}
         is_contradicted |= any(text.startswith(f"{group_id} ") for text in self.doubtful)
         used = [rows for rows in (members, offsets if by_owner is not None else []) if rows]
         return Group(

@@ -346,6 +346,16 @@ def test_a_table_that_lost_a_row_does_not_become_a_snapshot():
     assert rows[2]["payload"] == cut.split("\n")[3].encode()
 
 
+def test_owner_that_is_no_member_puts_its_group_in_doubt():
+    """As ``head`` cuts a text between two rows: the partitions of the others would seem to be nobody's."""
+    members = rendered("4.0", [GROUP], "members --verbose")
+    first = members[: members.rindex("\n", 0, members.rstrip().rindex("\n") + 1) + 1]
+    rows = decode(first, OWNED)
+    assert snapshots(rows) == {}
+    assert [row["reason"] for row in rows if row["outcome"] == "quarantined"] == ["members_in_doubt"]
+    assert len(snapshots(decode(members, OWNED))["g"]["members"]) == 2
+
+
 @pytest.mark.parametrize("output", ["state", "list --state"])
 def test_members_that_another_file_does_not_count_are_in_doubt(output):
     after = kafka(state="Empty", assignor="") if output != "state" else kafka(GROUP.members[0])
