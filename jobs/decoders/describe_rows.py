@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,11 +16,13 @@ from jobs.decoders.decoded import landed, micros, quarantined, seen_rebalancing,
 from jobs.decoders.describe import parse
 from jobs.decoders.describe_model import ABSENT_GROUP, OTHER_GROUP, Assignment, Group, Key, Line, Look, Member, Offset, Place
 from schemas.row_types import DecodedRow, MemberRow, OffsetCommitRow, SnapshotRow, TopicPartitions
-from schemas.vocabulary import GroupState, GroupType, Outcome
+from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupState, GroupType, Outcome
 
 GROUP_KIND, LINE_KIND = "described_group", "described_line"
 _MEMBERS_UNKNOWN, _ASSIGNMENTS_UNKNOWN, _IDLE_MEMBERS_UNKNOWN = "members_not_told", "assignments_not_told", "idle_members_not_told"
 _REBALANCING = "rebalancing_group"
+_OF_CONSUMER_PROTOCOL = re.compile(r"[a-zA-Z0-9_-]{21}[AQgw]")
+"""A member id of the consumer protocol: 16 random bytes in Base64 (KIP-1082). A classic one has the client's name before a UUID."""
 _EARLIER_LOOK, _EARLIER_COMMIT = "earlier_look", "earlier_commit"
 _MOST_WITHOUT_TIME = 2
 """The most looks before the last one that land if a text has no times. A finding needs more of them for rebalances that are frequent."""
@@ -58,12 +61,20 @@ def decode_texts(texts: Mapping[str, bytes], as_of_ms: int, group_id: str | None
         is_timed = look.before_ms is not None
         at_ms = as_of_ms - (back if look.before_ms is None else look.before_ms)
         is_used = at_ms >= 0 and (is_timed or back <= _MOST_WITHOUT_TIME)
-        for group in look.groups:
+        for group in map(_with_type, look.groups):
             is_like_later = not group.members or group.is_by_owner == later.setdefault(group.group_id, group).is_by_owner
             yield from _rows_of_group(group, look.places, at_ms, is_used=is_used and is_like_later, has_time=is_timed)
     for line in description.skipped:
         yield {**skipped(line.kind), "source_position": str(line.place)}
     yield from map(_reject, description.rejects)
+
+
+def _with_type(group: Group) -> Group:
+    """Return a group with the type that the ids of its members show, if no table has it."""
+    if group.group_type is not None or not any(_OF_CONSUMER_PROTOCOL.fullmatch(member.member_id) for member in group.members or ()):
+        return group
+    strategy = SERVER_STRATEGIES_BY_NAME.get(group.strategy or "", group.strategy)
+    return group._replace(group_type=GroupType.CONSUMER.value, strategy=strategy)
 
 
 def _rows_of_group(group: Group, places: Mapping[Key, Place], at_ms: int, *, is_used: bool, has_time: bool) -> Iterator[DecodedRow]:
@@ -149,9 +160,9 @@ def _may_be_rebalancing(group: Group) -> bool:
     A broker returns the assignment of a classic group only if it is stable; stderr and later tables show that a group rebalances. The
     owners do not show the target of a consumer-protocol group that moves.
     """
-    if group.group_type == GroupType.CONSUMER:
-        return group.is_by_owner and group.is_rebalancing
     has_nothing = bool(group.members) and not any(member.assigned for member in group.members or ())
+    if group.group_type == GroupType.CONSUMER:
+        return group.is_by_owner and (group.is_rebalancing or (has_nothing and group.state is None))
     is_stable = group.state == GroupState.STABLE and not any(offset.owner for offset in group.offsets)
     return group.is_rebalancing or (has_nothing and not is_stable)
 

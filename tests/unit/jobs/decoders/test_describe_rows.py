@@ -356,6 +356,17 @@ def test_owner_that_is_no_member_puts_its_group_in_doubt():
     assert len(snapshots(decode(members, OWNED))["g"]["members"]) == 2
 
 
+def test_ids_of_members_show_the_consumer_protocol():
+    """Neither plain ``--describe`` nor ``--state`` prints the type of a group; both call the assignors of both types ``range``."""
+    group = kafka(consumer("Sp6AUHw-Tp6vnk_ADiaTMA", {"t": [0]}), kind="consumer", epoch=4, target_epoch=4)
+    group = replace(group, members=tuple(replace(member, member_id=member.client_id) for member in group.members))
+    found = snapshots(decode(rendered("4.0", [group], "offsets"), rendered("4.0", [group], "state")))["g"]
+    assert (found["group_type"], found["strategy"]) == ("consumer", "server-range")
+    assert found["members"][0]["current"] == found["members"][0]["assigned"]
+    found = snapshots(decode(OWNED, rendered("4.0", [GROUP], "state")))["g"]
+    assert (found["group_type"], found["strategy"]) == (None, "range")
+
+
 @pytest.mark.parametrize("output", ["state", "list --state"])
 def test_members_that_another_file_does_not_count_are_in_doubt(output):
     after = kafka(state="Empty", assignor="") if output != "state" else kafka(GROUP.members[0])
