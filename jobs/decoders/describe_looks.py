@@ -27,11 +27,12 @@ _UNIX = (
     rf"[A-Z][a-z]{{2}},? (?:(?P<month>[A-Z][a-z]{{2}}) {{1,2}}(?P<day>\d{{1,2}})|(?P<day_before>\d{{1,2}}) (?P<month_after>[A-Z][a-z]{{2}})"
     rf"(?: (?P<year_before>\d{{4}}))?),? {_CLOCK}(?: (?P<half>[AP]M))?(?: [A-Z]{{2,5}}| [+-]\d{{2,4}})?(?: (?P<year>\d{{4}}))?"
 )
+_HEAD = r"(?:Every [\d.]+s: .*? )?\W{0,40}(?:[A-Za-z]{1,20}(?: [a-z]{1,20})?[:=]? {1,8})?"
 _TIMES = (
-    re.compile(rf"(?:Every [\d.]+s: .*? )?\W{{0,40}}{_UNIX}\W{{0,40}}"),
-    re.compile(rf"(?:Every [\d.]+s: .*? )?\W{{0,40}}{_ISO}\W{{0,40}}"),
+    re.compile(rf"{_HEAD}{_UNIX}\W{{0,40}}"),
+    re.compile(rf"{_HEAD}{_ISO}\W{{0,40}}"),
 )
-"""Whole lines of ``date``, in several locales, and the heads of ``watch``."""
+"""Whole lines of ``date``, in several locales, also after a word, and the heads of ``watch``."""
 _LONGEST_TIME_LINE = 400
 _OPTIONAL_COLUMNS = {"GROUP-INSTANCE-ID", "UPGRADED"}
 """Columns that a table has if some member has a value for them."""

@@ -181,6 +181,7 @@ def test_recorded_looks_in_one_file_equal_each_alone(pair):
         ),
         *("2026-11-28T10:01:30Z", "2026-11-28 10:01:30", "=== 2026-11-28T10:01:30+01:00 ===", "[2026-11-28 10:01:30,000]"),
         *("2026-11-28 10:01:30.000 UTC", "Sat, 28 Nov 2026 10:01:30 +0000", "--- Sat Nov 28 10:01:30 UTC 2026 ---"),
+        *("Time: 2026-11-28 10:01:30", "# look at Sat Nov 28 10:01:30 UTC 2026 #", "=== date=  2026-11-28T10:01:30Z"),
         "Every 2.0s: kafka-consumer-groups.sh --describe --group g          host-1: Sat Nov 28 10:01:30 2026",
     ],
 )
@@ -189,7 +190,7 @@ def test_time_is_found_in_a_line_of_its_own(line):
 
 
 @pytest.mark.parametrize(
-    "line", ["10:01:30", "[2026-11-28 10:01:30,000] WARN x (y)", "g 2026-11-28 10:01:30", "Sat Foo 99 10:01:30 UTC 2026", ""]
+    "line", ["10:01:30", "[2026-11-28 10:01:30,000] WARN x (y)", "g-1 2026-11-28 10:01:30", "Sat Foo 99 10:01:30 UTC 2026", ""]
 )
 def test_other_lines_have_no_time(line):
     assert find_time(line) is None
