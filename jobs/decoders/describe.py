@@ -27,7 +27,7 @@ from jobs.decoders.describe_model import (
     Look,
     Place,
 )
-from jobs.decoders.describe_notices import ABSENT, OTHER, find_notice, is_own_notice
+from jobs.decoders.describe_notices import ABSENT, FAILED, OTHER, find_notice, is_own_notice
 from jobs.decoders.describe_tables import (
     LostTopicNamesError,
     Table,
@@ -171,6 +171,8 @@ class _Reader:
         notice = find_notice(line)
         if notice is None:
             return False
+        if notice.kind == FAILED and self._table is not None and self._try(self._table, place, [line]) is None:
+            return True  # a group's name may begin so
         self._give_up_pieces()
         if notice.kind == ABSENT:
             self._skipped.append(Line(place, line, ABSENT_GROUP, "the group does not exist"))

@@ -507,6 +507,12 @@ def test_failure_about_a_group_without_members_of_consumers_is_skipped(failure, 
     assert (description.groups, description.rejects) == ((), ())
 
 
+def test_group_whose_name_begins_like_a_failure_is_read():
+    description = parse("\n".join([OFFSETS, offset_line(group="Error: x")]))
+    assert [(group.group_id, len(group.offsets)) for group in description.groups] == [("Error: x", 1)]
+    assert description.rejects == ()
+
+
 def test_repeated_lines_of_several_outputs_are_skipped():
     group = Kafka("g", "classic", "Empty", "", ("b", 1, 1), None, None, (), {("t", 0): (7, 2)}, {("t", 0): 9})
     outputs = ["offsets", "offsets --verbose", "state", "list --state", "offsets"]
