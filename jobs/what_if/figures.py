@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from assignors.generation.balance import Balance, measure_balance
-from assignors.generation.generation import Generation
+from assignors.generation.generation import SERVER_SIDE, Generation
 from assignors.model import TopicPartition
 from assignors.replay.steps import SOLVED
 from assignors.scenario.play import Outcome, Played
@@ -146,12 +146,15 @@ def _imbalance(generation: Generation, weights: _Weights) -> float | None:
 def cheapest(answers: Iterable[Answer], own: str) -> Answer | None:
     """Return the answer that is as even as any and stops the fewest partitions at once; None without any outcome.
 
-    Among equals the one counts that moves fewer partitions, then that of fewer rounds, then the group's own strategy.
+    Among equals the one counts that moves fewer partitions, then that of the group's protocol, then that of fewer rounds, then the group's
+    own strategy. Rounds of two protocols are different things.
     """
 
-    def cost(answer: Answer) -> tuple[float, int, int, int, bool]:
+    def cost(answer: Answer) -> tuple[float, int, int, bool, int, bool]:
         imbalance = answer.span(lambda loads: loads.imbalance)
         evenness = round(imbalance.high, 6) if imbalance is not None else 0.0
-        return evenness, answer.tried_stopped.high, answer.tried_movements.high, answer.rounds.high, answer.strategy != own
+        is_other_protocol = (answer.strategy in SERVER_SIDE) != (own in SERVER_SIDE)
+        moving = (answer.tried_stopped.high, answer.tried_movements.high)
+        return evenness, *moving, is_other_protocol, answer.rounds.high, answer.strategy != own
 
     return min((answer for answer in answers if answer.played is not None), key=cost, default=None)

@@ -108,6 +108,8 @@ def test_cheapest_is_as_even_as_any_and_stops_least(ask: Any):
         # Both move 2 and stop 2 in 2 rounds: the group's own assignor counts.
         ("broker --add-members 1 --strategies cooperative-sticky,uniform", "uniform"),
         ("pair --add-members 1 --strategies uniform,cooperative-sticky", "cooperative-sticky"),
+        # The same by two assignors that the group does not have: it keeps its protocol.
+        ("eager --add-members 1 --strategies uniform,cooperative-sticky", "cooperative-sticky"),
         # Both stop all 6 partitions. Range moves 3, since the new member is the first in order; 2 have to move.
         ("eager --add-members 0a --strategies range,sticky", "sticky"),
     ],
@@ -316,6 +318,14 @@ def test_numbers_of_one_are_no_plurals(tmp_path: Path, capsys: pytest.CaptureFix
     assert "Partitions move 1 time, and stop being read 2 times." in capsys.readouterr().out
     assert cli.console_main([*words, "--add-members", "1"]) == 0
     assert "note: 3 members share 1 partition: 2 of them have nothing to read." in capsys.readouterr().out
+
+
+def test_group_keeps_its_protocol_where_another_one_costs_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    stored = generation("brokers", 10, split(3, 3), ORDERS, strategy="server-range", group_type="consumer")
+    folder = write_warehouse(tmp_path / "w", stored)
+    words = ("what-if", "--warehouse", str(folder), "brokers", "--add-members", "1", "--strategies", "cooperative-sticky,uniform")
+    assert cli.console_main(words) == 0
+    assert "cheapest: uniform: as even as any, at most 2 not read at once, 2 partitions move\n" in capsys.readouterr().out
 
 
 def test_session_timeouts_that_differ_are_a_range(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
