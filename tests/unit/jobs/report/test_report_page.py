@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from assignors.audit.triggers import Trigger
 from jobs.pages.figures import Total, condense, short_names, visible
-from jobs.pages.needs import BETTER_ASSIGNOR, worst_first
+from jobs.pages.needs import BETTER_ASSIGNOR, CALM_CYCLES, CALM_MS, HOLDS_WITHOUT_GROUP, worst_first
 from jobs.report.anchors import anchor
 from jobs.report.exchange import MOST_OWNERS, draw_exchange
 from jobs.report.fleet import MOST_ASSIGNORS
@@ -25,6 +25,7 @@ from jobs.report.rows import ReportRows
 from jobs.report.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
 from jobs.report.summary import facts_of
 from jobs.report.timeline import CAUSE_MARKS, course, describe, draw, with_changes
+from schemas.vocabulary import Rule
 from tests.builders.report_rows import (
     AS_OF,
     MEMBER,
@@ -352,6 +353,14 @@ def test_findings_say_whether_they_hold_now_and_those_come_first():
     for part in (html[html.index('<section id="group-') :].split("</section>")[0], html[html.index('<ol id="finding-list"') :]):
         shown = re.findall(r'</span> <b>(.*?)</b>.*?<span class="tag">(.*?)</span>', part)
         assert dict(shown) == {"partitions left out": "holds now", "idle members": "holds now", "partition multiply owned": "past"}
+
+
+def test_explanation_of_holds_now_has_the_rules_that_it_is_not_so_simple_for():
+    """A storm in the newest generation is past once it is calm, so the page must not call all of that generation's findings current."""
+    assert (CALM_MS, CALM_CYCLES, HOLDS_WITHOUT_GROUP) == (600_000, 3, {Rule.COMMITS_EXPIRE})
+    html = render(build_page(sample(("orders",)), AS_OF)).html
+    (text,) = re.findall("<dt>Holds now, past</dt><dd>(.*?)</dd>", html)
+    assert "nothing has happened for ten minutes, or for three of their cycles" in text and "<i>Commits expire</i>" in text
 
 
 def test_the_heat_map_counts_and_keeps_members_without_partitions():
