@@ -15,7 +15,7 @@ from jobs.reading.published import StoredRow
 from jobs.reading.stored import GroupKey
 from jobs.show.described import CauseOfGeneration, DescribedGeneration
 from jobs.show.statements import Name, Part, Quoted, Rows, Statement, listed
-from jobs.show.text import count, missing_before, ratio, reached
+from jobs.show.text import count, detail_text, missing_before, ratio, reached
 from schemas.keys import GENERATION_KEY
 from schemas.vocabulary import Cause, CauseSource
 
@@ -186,7 +186,7 @@ def _cause_parts(
 ) -> tuple[Part, ...]:
     names = [one.member_id if one.member is None else one.member.name for one in causes if one.member_id is not None]
     members: list[Part] = [f", {'member' if len(names) == 1 else 'members'} ", *listed(names, MOST_NAMES)] if names else []
-    because: list[Part] = [" (", Quoted(words(detail)), ")"] if detail else []
+    because: list[Part] = [" (", Quoted(detail_text(source, detail)), ")"] if detail else []
     finishes = "" if finished is None else f", which finishes generation {finished}"
     return (f"Cause: {words(cause)}{finishes}", *because, *members, f". {KNOWN_FROM.get(source, '')}")
 

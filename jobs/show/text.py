@@ -151,8 +151,13 @@ def verdict(audit: StoredRow) -> str:
 def cause_words(cause: CauseOfGeneration) -> str:
     """Return a cause with its member, and what it is known from."""
     member = "" if cause.member_id is None else f", member {plain(cause.member.name if cause.member else cause.member_id)}"
-    detail = f" ({visible(cause.detail)})" if cause.detail else ""
+    detail = f" ({visible(detail_text(cause.source, cause.detail))})" if cause.detail else ""
     return f"{words(cause.cause)}{member}{detail}; source: {SOURCES.get(cause.source, cause.source)}"
+
+
+def detail_text(source: str, detail: str) -> str:
+    """Return further text of a cause: triggers of the records in words, a client's own text of a log as it is."""
+    return words(detail) if source == CauseSource.RECORDS else detail
 
 
 def _member_cells(member: DescribedMember) -> Sequence[str]:

@@ -176,6 +176,20 @@ def test_hand_over_names_the_generation_that_it_finishes(explain: Any) -> None:
     assert "Cause: hand over, which finishes generation 9. The records show it. [1]" in explain("handing")
 
 
+def test_a_text_of_a_client_stays_as_it_is_and_triggers_are_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    causes = [
+        {"cause": "enforced", "member_id": None, "source": "log", "detail": "max_lag of app_1 is 5_000"},
+        {"cause": "metadata_changed", "member_id": None, "source": "records", "detail": "partitions_added, topic_created"},
+    ]
+    alone = [member("a-1", ["orders"], {"orders": [0, 1, 2, 3]})]
+    folder = write_warehouse(tmp_path / "w", generation("pay", 10, alone, ORDERS, audited={"causes": causes}))
+    for command in ("explain", "show"):
+        assert cli.console_main([command, "pay", "--warehouse", str(folder)]) == 0
+        out = capsys.readouterr().out
+        assert "ause: enforced (max_lag of app_1 is 5_000)" in out
+        assert "ause: metadata changed (partitions added, topic created)" in out
+
+
 def test_symptoms_come_after_other_findings_of_their_severity(explain: Any) -> None:
     found = re.findall(r"^  (?:Critical|Warning), (.*?): ", explain("handing"), re.MULTILINE)
     assert found == ["idle members", "restart loop", "partition flapping"]
