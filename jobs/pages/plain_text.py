@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from unicodedata import combining, east_asian_width
 
 from jobs.pages.figures import cut, visible
 
@@ -27,7 +28,14 @@ def table_lines(rows: Sequence[Sequence[str]], numeric: Collection[int] = ()) ->
     Args:
         numeric: numbers of the columns that are aligned to the right.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = enumerate(zip(row, widths, strict=True))
-        yield "  ".join(cell.rjust(width) if number in numeric else cell.ljust(width) for number, (cell, width) in cells).rstrip()
+        cells = enumerate(zip(row, (width - _width(cell) for cell, width in zip(row, widths, strict=True)), strict=True))
+        yield "  ".join(" " * missing + cell if number in numeric else cell + " " * missing for number, (cell, missing) in cells).rstrip()
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes: wide letters two, marks on a letter before them none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
