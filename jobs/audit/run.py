@@ -90,7 +90,9 @@ def audited_groups(solutions: DataFrame, audits: DataFrame) -> DataFrame:
 
     Rows: (cluster_id, group_id), ``new_count`` (of generations). ``read_from`` is the last of ``self_contained_generations`` before them,
     -1 if there is none. It is the generation before those that are at most ``RETURN_MS`` older, if that is earlier: a member that left in
-    one of these may be back. ``is_stale`` is true if there are audits from the first new solution on.
+    one of these may be back. Only its members count then, so counterfactual solutions are needed from ``compared_from`` on, which is that
+    ``self_contained_generations``: maintenance may have cleared older ones. ``is_stale`` is true if there are audits from the first new
+    solution on.
 
     Args:
         solutions: new ones only.
@@ -118,9 +120,10 @@ def audited_groups(solutions: DataFrame, audits: DataFrame) -> DataFrame:
             F.min(F.when(~F.col("is_before"), F.col("observed_ms"))).alias("stale_ms"),
         )
     )
-    read_from = F.least(F.coalesce("self_contained_from", F.lit(-1)), "recent_from")  # least ignores a null
+    compared_from = F.coalesce("self_contained_from", F.lit(-1))
     columns = {
-        "read_from": read_from,
+        "read_from": F.least(compared_from, "recent_from"),  # least ignores a null
+        "compared_from": compared_from,
         "is_stale": F.coalesce("is_stale", F.lit(False)),
         "from_time": F.timestamp_millis(F.least("first_ms", "stale_ms")),
     }
@@ -132,7 +135,7 @@ def _of_groups(warehouse: Warehouse, name: str, groups: StagedKeys | None) -> Da
     rows = warehouse.read(name)
     if groups is None:
         return rows.withColumn("first_position", F.lit(-1).cast("bigint"))
-    bounds = groups.select(*GROUP_KEY, "first_position", "read_from")
+    bounds = groups.select(*GROUP_KEY, "first_position", "read_from", "compared_from")
     return rows.join(bounds, list(GROUP_KEY)).where(F.col("position") >= F.col("read_from"))
 
 
@@ -160,6 +163,8 @@ def snapshot_rows(warehouse: Warehouse, groups: StagedKeys | None, complete: Dat
 def solution_rows(warehouse: Warehouse, groups: StagedKeys | None) -> DataFrame:
     """Return the solutions of the generations that the audit reads; only the observed ones have topics.
 
+    Counterfactual ones that none of the new generations is compared with are left out.
+
     Args:
         groups: see ``snapshot_rows``.
     """
@@ -169,27 +174,26 @@ def solution_rows(warehouse: Warehouse, groups: StagedKeys | None) -> DataFrame:
         *topic_columns(),
         F.filter("topics", lambda topic: topic["is_uncertain"])["topic"].alias("uncertain_topics"),
     )
-    solved = (
-        _of_groups(warehouse, SOLUTIONS.name, groups)
-        .select(
-            *GENERATION_KEY,
-            "basis",
-            "strategy",
-            "topics_hash",
-            "status",
-            "detail",
-            "kafka_version",
-            "conformance",
-            "has_predecessor",
-            "is_rewrite",
-            "is_follow_up",
-            "rebalance_count",
-            "cooperative_revocation_count",
-            "recurrences",
-            "holdings",
-        )
-        .join(topics, ["cluster_id", "topics_hash"])
-    )
+    solutions = _of_groups(warehouse, SOLUTIONS.name, groups)
+    if groups is not None:
+        solutions = solutions.where((F.col("basis") != str(Basis.COUNTERFACTUAL)) | (F.col("position") >= F.col("compared_from")))
+    solved = solutions.select(
+        *GENERATION_KEY,
+        "basis",
+        "strategy",
+        "topics_hash",
+        "status",
+        "detail",
+        "kafka_version",
+        "conformance",
+        "has_predecessor",
+        "is_rewrite",
+        "is_follow_up",
+        "rebalance_count",
+        "cooperative_revocation_count",
+        "recurrences",
+        "holdings",
+    ).join(topics, ["cluster_id", "topics_hash"])
     is_observed = F.col("basis") == str(Basis.OBSERVED)
     for name in ("topic_topic", "topic_topic_id", "topic_partition_count", "topic_racks", "uncertain_topics"):
         solved = solved.withColumn(name, F.when(is_observed, F.col(name)))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.assign.run import first_fresh, pending_groups, topics_seen_first
-from jobs.audit.run import audited_groups, with_pauses
+from jobs.audit.run import audited_groups, solution_rows, with_pauses
 from jobs.storage.scratch import StagedKeys
-from schemas.tables import GENERATION_AUDITS, GROUP_STATES, SOLUTIONS
-from tests.builders.frames import frame, look_row, looks, moment, snapshot_row, snapshots
+from schemas.tables import GENERATION_AUDITS, GENERATION_TOPICS, GROUP_STATES, SOLUTIONS
+from tests.builders.frames import TablesInMemory, frame, look_row, looks, moment, snapshot_row, snapshots
 
 Row = dict[str, Any]
 GROUP = {"cluster_id": "c", "group_id": "g"}
@@ -162,6 +162,20 @@ def test_the_audit_reads_from_where_members_left_that_may_be_back(
     found = groups_to_audit(spark, solutions, audits).collect()
     assert [(row["first_position"], row["read_from"]) for row in found] == [(4, expected)]
     assert found[0]["from_time"].timestamp() == moment(min(4 * HOUR_MS, 5 * HOUR_MS + late * 60_000)).timestamp()
+
+
+def test_counterfactuals_are_read_from_the_generation_that_new_ones_are_compared_with(spark: SparkSession) -> None:
+    """A member that left in 3 may be back in 4, so 2 is read for its members. Maintenance may have cleared its counterfactual holdings."""
+    times = {1: 60, 2: 120, 3: 230, 4: 240}
+    at = {position: {"observed_at": moment(minutes * 60_000), "topics_hash": "h"} for position, minutes in times.items()}
+    audits = [audit_row(position, basis, **at[position]) for position in (1, 2, 3) for basis in ("observed", "counterfactual")]
+    solved = [{**solution_row(position), "basis": basis, **at[position]} for position in times for basis in ("observed", "counterfactual")]
+    groups = groups_to_audit(spark, solved, audits)
+    topics = frame(spark, GENERATION_TOPICS.schema, [{"cluster_id": "c", "topics_hash": "h", "topics": []}])
+    tables = TablesInMemory({SOLUTIONS.name: frame(spark, SOLUTIONS.schema, solved), GENERATION_TOPICS.name: topics})
+    read = solution_rows(cast(Any, tables), StagedKeys(groups, 1)).collect()
+    found = {basis: sorted(row["position"] for row in read if row["basis"] == basis) for basis in ("observed", "counterfactual")}
+    assert found == {"observed": [2, 3, 4], "counterfactual": [3, 4]}
 
 
 def test_metadata_is_read_from_the_earliest_generation_that_is_audited_again(spark: SparkSession) -> None:
