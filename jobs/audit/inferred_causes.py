@@ -19,7 +19,7 @@ from assignors.audit.triggers import Trigger
 from jobs.audit.causes import OF_DEPARTURES
 from jobs.audit.expired_sessions import COMMIT_FIELDS, DEPARTURE_FIELDS, find_expired_sessions
 from jobs.audit.load_imbalance import AUDIT_KEY
-from jobs.audit.new_commits import CLOCKS_DIFFER, READ_HERE, retained_rows, rows_since
+from jobs.audit.new_commits import CLOCKS_DIFFER, READ_HERE, counts_from, retained_rows, rows_since
 from jobs.context import RunContext
 from jobs.storage.hashed_keys import hashed
 from jobs.storage.scratch import MOST_KEYS_SENT, StagedKeys
@@ -214,7 +214,7 @@ def departures_near_commits(context: RunContext) -> StagedKeys | None:
     left = F.array(*[F.lit(trigger.value) for trigger in (Trigger.MEMBER_LEFT, Trigger.MEMBER_REPLACED)])
     has_left = (F.col("basis") == str(Basis.OBSERVED)) & F.arrays_overlap("triggers", left)
     fresh = warehouse.read_new(OFFSET_SNAPSHOTS.name, since)
-    groups = fresh.groupBy(*GROUP_KEY).agg(F.min("observed_at").alias("from_time"))
+    groups = fresh.groupBy(*GROUP_KEY).agg(F.min(counts_from()).alias("from_time"))
     audits = retained_rows(context, name).where(has_left)
     is_near = F.col("observed_at") + F.lit(LOOK_AHEAD) > F.col("from_time")
     near = audits.join(F.broadcast(groups), list(GROUP_KEY)).where(is_near).select(*audits.columns)

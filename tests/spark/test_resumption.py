@@ -260,6 +260,17 @@ def test_late_commits_and_metadata_select_every_movement_that_they_change(
     assert len(asked) < len(movements) * 0.8
 
 
+@pytest.mark.parametrize(("source", "expected"), [("formatter-json", [2_000, 5_000]), ("consumer-offsets", [])])
+def test_deletion_that_gets_a_later_time_was_believed_before_it(spark: SparkSession, source: str, expected: list[int]) -> None:
+    """It was stored at 1,000 ms, the time of the record before it. Run 2 brings a later one of another partition, and it is at 9,000."""
+    fresh = [commit(9_000, None, source=source, run_sequence=2), commit(9_000, 7, source=source, run_sequence=2, partition=1)]
+    late, nothing = _late_commits(frame(spark, OFFSET_SNAPSHOTS.schema, fresh)), frame(spark, OFFSET_SNAPSHOTS.schema, [])
+    news = NewCommits(nothing, nothing, late, None, nothing, None, None)
+    stored = frame(spark, MOVEMENTS.schema, [movement(2_000), movement(5_000), movement(5_000, partition=1)])
+    found = affected_rows(stored, news, F.col("observed_at"), F.col("observed_at")).collect()
+    assert sorted(row["position"] for row in found) == expected
+
+
 def test_rows_before_all_that_is_new_are_not_asked(spark: SparkSession) -> None:
     """Nor are those of the same month: a run costs what is new."""
     times = (1_000, 2_000, 3_000)
