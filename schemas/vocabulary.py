@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+CONFLICT = "conflicting_content"
+"""The reason in ``quarantine`` of a content that lost its position to another one."""
 EXPIRED = "expired"
 """Kind of skipped records that are older than the months that retention keeps."""
 

@@ -23,7 +23,7 @@ from jobs.storage.last_commits import forget_last_commits
 from jobs.storage.scratch import StagedKeys
 from jobs.storage.solution_rows import explode_members
 from jobs.storage.table_changes import apply_changes
-from jobs.storage.topic_changes import changed_topics
+from jobs.storage.topic_changes import changed_topics, looks_with_news, topics_at
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import pack_chunks, runs_by_group, topic_runs
 from jobs.workers.partitions import MANY_GENERATIONS, spread_groups
@@ -60,18 +60,19 @@ def snapshots_near_new_metadata(context: RunContext, snapshots: DataFrame, consu
 
     A snapshot is resolved from the metadata snapshots next to it in time. So a new one does not affect snapshots that are older than the
     metadata snapshot before it. Nor does it affect a snapshot if each of its topics is the same in all metadata snapshots from the second
-    last before it on. A topic that was in none, and so was inferred, is now resolved wherever it is named. Rows: (cluster_id, group_id,
-    position).
+    last before it on, and was so before the new rows. A topic that was in none, and so was inferred, is now resolved wherever it is named.
+    Rows: (cluster_id, group_id, position).
     """
     warehouse, times_ms = context.warehouse, context.metadata_index.times_ms
     looks, solutions, topics = (warehouse.read(spec.name) for spec in (TOPIC_SNAPSHOTS, SOLUTIONS, GENERATION_TOPICS))
-    new_looks = looks.where(F.col("run_sequence") > consumed)
-    first = new_looks.groupBy("cluster_id").agg(F.min(F.unix_millis("observed_at")).alias("first_ms")).collect()
+    first_ms, known_ms = F.min("at_ms").alias("first_ms"), F.collect_list(F.when(F.col("is_known"), F.col("at_ms"))).alias("known_ms")
+    news = looks_with_news(warehouse, consumed).groupBy("cluster_id").agg(first_ms, known_ms).collect()
     compared: dict[str, tuple[int, ...]] = {}
     is_without_look_before, is_near = F.lit(False), F.lit(False)
-    for cluster_id, first_ms in first:
+    for row in news:
+        cluster_id = row["cluster_id"]
         times, is_of_cluster = times_ms[cluster_id], F.col("cluster_id") == cluster_id
-        first_new = bisect_left(times, first_ms)
+        first_new = bisect_left(times, row["first_ms"])
         if first_new == 0:
             is_without_look_before |= is_of_cluster
             continue
@@ -88,7 +89,11 @@ def snapshots_near_new_metadata(context: RunContext, snapshots: DataFrame, consu
         observed.join(seen_first, ["cluster_id", "topics_hash"], "left_semi"),
     ]
     if compared:
-        changed = named.join(changed_topics(looks, compared, _shown_to_leaders()), ["cluster_id", "topic"], "left_semi")
+        others = changed_topics(looks, compared, _shown_to_leaders())
+        shown_anew = {row["cluster_id"]: row["known_ms"] for row in news if row["known_ms"]}
+        if shown_anew:
+            others = others.unionByName(topics_at(looks, shown_anew, consumed))
+        changed = named.join(others, ["cluster_id", "topic"], "left_semi")
         near = snapshots.where(is_near).select(*GROUP_KEY, "position").join(observed, [*GROUP_KEY, "position"], "left")
         parts += [near.where("topics_hash IS NULL"), near.join(changed, ["cluster_id", "topics_hash"], "left_semi")]
     return reduce(DataFrame.unionByName, [part.select(*GROUP_KEY, "position") for part in parts])

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -20,7 +21,7 @@ from jobs.audit.new_commits import CLOCKS_DIFFER, rows_since
 from jobs.context import RunContext
 from jobs.findings.looks import SEEN_AT
 from jobs.storage.changed_findings import replace_findings
-from jobs.storage.topic_changes import Times, by_cluster, changed_topics, is_from
+from jobs.storage.topic_changes import Times, by_cluster, changed_topics, is_from, looks_with_news, topics_at
 from schemas.keys import GENERATION_KEY, GROUP_KEY, TOPIC_KEY
 from schemas.staging import GROWTH_FACTS
 from schemas.tables import (
@@ -143,10 +144,22 @@ def begun_at(snapshots: DataFrame) -> DataFrame:
     return snapshots.select("cluster_id", F.unix_millis(F.least("joined_at", "observed_at")).alias("at_ms"))
 
 
-def _first_new_ms(context: RunContext, solutions_consumed: int | None, looks_consumed: int | None) -> dict[str, int] | None:
-    """Return for each cluster the earliest time of a new metadata snapshot or generation; None if no run has audited before."""
+@dataclass(frozen=True)
+class _News:
+    """What is new since the last audit.
+
+    Attributes:
+        first_ms: cluster id -> earliest time of a new metadata snapshot or generation; None if no run has audited before.
+        known_ms: cluster id -> times of metadata snapshots with new rows that were read without these before.
+    """
+
+    first_ms: dict[str, int] | None
+    known_ms: dict[str, list[int]] = field(default_factory=dict)
+
+
+def _news(context: RunContext, solutions_consumed: int | None, looks_consumed: int | None) -> _News:
     if not context.before.written.get(GENERATION_AUDITS.name):
-        return None
+        return _News(None)
     warehouse = context.warehouse
     parts: list[DataFrame] = []
     if solutions_consumed is not None:
@@ -156,13 +169,35 @@ def _first_new_ms(context: RunContext, solutions_consumed: int | None, looks_con
             recent = rows_since(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), row["first"] - CLOCKS_DIFFER)
             parts.append(begun_at(recent.join(solved.select(*GENERATION_KEY).distinct(), list(GENERATION_KEY), "left_semi")))
     if looks_consumed is not None:
-        parts.append(
-            warehouse.read_new(TOPIC_SNAPSHOTS.name, looks_consumed).select("cluster_id", F.unix_millis("observed_at").alias("at_ms"))
-        )
+        parts.append(looks_with_news(warehouse, looks_consumed))
     if not parts:
-        return {}
-    rows = reduce(DataFrame.unionByName, parts).groupBy("cluster_id").agg(F.min("at_ms").alias("first_ms")).collect()
-    return {row["cluster_id"]: row["first_ms"] for row in rows if row["cluster_id"] in context.metadata_index.times_ms}
+        return _News({})
+    times = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), [parts[-1], *parts[:-1]])
+    known_ms = F.collect_list(F.when(F.col("is_known"), F.col("at_ms"))) if looks_consumed is not None else F.lit(None)
+    rows = times.groupBy("cluster_id").agg(F.min("at_ms").alias("first_ms"), known_ms.alias("known_ms")).collect()
+    rows = [row for row in rows if row["cluster_id"] in context.metadata_index.times_ms]
+    return _News(
+        {row["cluster_id"]: row["first_ms"] for row in rows}, {row["cluster_id"]: row["known_ms"] for row in rows if row["known_ms"]}
+    )
+
+
+def topics_to_ask(context: RunContext, solutions_consumed: int | None, looks_consumed: int | None) -> DataFrame | None:
+    """Return (cluster_id, topic) of the topics whose groups are checked; None if no cluster has metadata snapshots to compare.
+
+    Their partition counts differ between these, or one of them was read without its new row of the topic before.
+
+    Args:
+        solutions_consumed, looks_consumed: solutions and metadata snapshots with a larger run_sequence are new; None if there are none.
+    """
+    news = _news(context, solutions_consumed, looks_consumed)
+    compared = looks_to_compare(context.metadata_index.times_ms, news.first_ms)
+    if not compared:
+        return None
+    looks = context.warehouse.read(TOPIC_SNAPSHOTS.name)
+    changed = changed_topics(looks, compared, F.col("partition_count"))
+    if looks_consumed is None or not news.known_ms:
+        return changed
+    return changed.unionByName(topics_at(looks, news.known_ms, looks_consumed)).distinct()
 
 
 def of_looks(findings: DataFrame) -> DataFrame:
@@ -187,8 +222,7 @@ def refresh(context: RunContext, solutions_consumed: int | None) -> None:
     audits, topics, looks, findings = (
         warehouse.read(spec.name) for spec in (GENERATION_AUDITS, GENERATION_TOPICS, TOPIC_SNAPSHOTS, FINDINGS)
     )
-    compared = looks_to_compare(times_ms, _first_new_ms(context, solutions_consumed, consumed[TOPIC_SNAPSHOTS.name]))
-    changed = changed_topics(looks, compared, F.col("partition_count")) if compared else None
+    changed = topics_to_ask(context, solutions_consumed, consumed[TOPIC_SNAPSHOTS.name])
     is_changed = changed is not None and not changed.isEmpty()
     stored = of_looks(findings)
     is_stored = bool(context.before.written.get(FINDINGS.name)) and not stored.isEmpty()

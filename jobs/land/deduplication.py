@@ -19,9 +19,8 @@ from schemas.keys import GROUP_KEY
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
 from schemas.tables.columns import TOPIC_PARTITIONS
-from schemas.vocabulary import EXPIRED, LOG_SOURCES, GroupType, Outcome, Source
+from schemas.vocabulary import CONFLICT, EXPIRED, LOG_SOURCES, GroupType, Outcome, Source
 
-CONFLICT = "conflicting_content"
 OF_GROUPS = tuple(name for name in TARGETS if name != "look")
 """The targets with rows of groups."""
 

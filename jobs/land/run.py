@@ -22,7 +22,6 @@ from jobs.context import RunContext, StageResult
 from jobs.land.aborted_transactions import CommitCertainty, mark_dumped_commits, mark_uncertain_commits
 from jobs.land.comparison import landed_before, resolve, survey_log
 from jobs.land.deduplication import (
-    CONFLICT,
     OF_GROUPS,
     conflict_columns,
     is_folded,
@@ -46,7 +45,7 @@ from jobs.storage.table_changes import ChangedTables, TableChange, apply_changes
 from schemas.keys import GROUP_KEY
 from schemas.staging import TARGETS
 from schemas.tables import OFFSET_SNAPSHOTS, QUARANTINE, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS
-from schemas.vocabulary import LOG_SOURCES, Outcome, Source
+from schemas.vocabulary import CONFLICT, LOG_SOURCES, Outcome, Source
 
 logger = logging.getLogger(__name__)
 

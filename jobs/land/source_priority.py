@@ -9,13 +9,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.context import RunContext
-from jobs.land.deduplication import CONFLICT, conflict_places, is_older
+from jobs.land.deduplication import conflict_places, is_older
 from jobs.storage.derived_results import results_of
 from jobs.storage.table_changes import TableChange, Tables
 from schemas.keys import GROUP_KEY
 from schemas.staging import TARGETS
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, QUARANTINE, RUNS, SUBSCRIPTION_SNAPSHOTS
-from schemas.vocabulary import SOURCES_OF_GROUPS, Outcome, Source
+from schemas.vocabulary import CONFLICT, SOURCES_OF_GROUPS, Outcome, Source
 
 logger = logging.getLogger(__name__)
 

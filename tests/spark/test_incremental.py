@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.assign.run import first_fresh, pending_groups, topics_seen_first
+from jobs.assign.run import first_fresh, pending_groups, snapshots_near_new_metadata, topics_seen_first
 from jobs.audit.run import audited_groups, solution_rows, with_pauses
 from jobs.storage.scratch import StagedKeys
-from schemas.tables import GENERATION_AUDITS, GENERATION_TOPICS, GROUP_STATES, SOLUTIONS
-from tests.builders.frames import TablesInMemory, frame, look_row, looks, moment, snapshot_row, snapshots
+from schemas.tables import GENERATION_AUDITS, GENERATION_TOPICS, GROUP_STATES, QUARANTINE, SOLUTIONS, TOPIC_SNAPSHOTS
+from tests.builders.frames import TablesInMemory, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 
 Row = dict[str, Any]
 GROUP = {"cluster_id": "c", "group_id": "g"}
@@ -29,6 +30,36 @@ def test_topic_is_new_only_in_the_first_run_with_its_metadata(spark: SparkSessio
         look_row("new", 2_000, [[]], run_sequence=2),
     )
     assert [tuple(row) for row in topics_seen_first(seen, 1).collect()] == [("c", "new")]
+
+
+LOOKS_MS = (1_000, 2_000, 3_000)
+
+
+@pytest.mark.parametrize(
+    ("seen_before", "displaced", "expected"),
+    [
+        pytest.param({"u": LOOKS_MS, "t": LOOKS_MS[::2]}, [], [1], id="the second one was read without t"),
+        pytest.param({"t": LOOKS_MS[::2]}, ["look 2000 t"], [1], id="it had another content of t, and nothing else"),
+        pytest.param({"t": LOOKS_MS[::2]}, ["look 1000 t"], [], id="it is new, and as the others are"),
+    ],
+)
+def test_topic_that_a_known_metadata_snapshot_shows_late_is_resolved_again(
+    spark: SparkSession, seen_before: dict[str, tuple[int, ...]], displaced: list[str], expected: list[int]
+) -> None:
+    """Run 2 brings ``t`` at 2,000 ms. Now all metadata snapshots show it as the same, and generation 1 was resolved by what they showed."""
+    rows = [look_row(topic, at, [[]] * 3, run_sequence=1) for topic, times in seen_before.items() for at in times]
+    conflict = {"cluster_id": "c", "source": "cluster-metadata", "reason": "conflicting_content"}
+    entry = {"topic": "t", "partition_count": 0, "basis": "before", "is_uncertain": False}
+    tables = {
+        TOPIC_SNAPSHOTS.name: looks(spark, *rows, look_row("t", 2_000, [[]] * 3, run_sequence=2)),
+        SOLUTIONS.name: frame(spark, SOLUTIONS.schema, [{**GROUP, "position": 1, "basis": "observed", "topics_hash": "h"}]),
+        GENERATION_TOPICS.name: frame(spark, GENERATION_TOPICS.schema, [{"cluster_id": "c", "topics_hash": "h", "topics": [entry]}]),
+        QUARANTINE.name: frame(spark, QUARANTINE.schema, [{**conflict, "source_position": place} for place in displaced]),
+    }
+    generation = snapshots(spark, snapshot_row("g", 1, member_row("a"), observed_at=moment(2_500)))
+    context = SimpleNamespace(warehouse=TablesInMemory(tables), metadata_index=SimpleNamespace(times_ms={"c": LOOKS_MS}))
+    found = snapshots_near_new_metadata(cast(Any, context), generation, 1).collect()
+    assert [row["position"] for row in found] == expected
 
 
 ONWARDS, AGAIN = False, True

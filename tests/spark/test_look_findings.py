@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.audit.look_findings import grown_topics, growth_facts, newest_with_topics, with_first_seen
+from jobs.audit.look_findings import grown_topics, growth_facts, newest_with_topics, topics_to_ask, with_first_seen
 from jobs.storage.topic_changes import changed_topics
-from schemas.tables import FINDINGS, GENERATION_AUDITS, GENERATION_TOPICS, OFFSET_SNAPSHOTS
-from tests.builders.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
+from schemas.tables import FINDINGS, GENERATION_AUDITS, GENERATION_TOPICS, OFFSET_SNAPSHOTS, QUARANTINE, TOPIC_SNAPSHOTS
+from tests.builders.frames import TablesInMemory, entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 
 Row = dict[str, Any]
 
@@ -41,6 +42,29 @@ LOOKS = [
 )
 def test_only_topics_whose_count_differs_are_asked_for(spark: SparkSession, compared: tuple[int, ...], expected: set[str]) -> None:
     assert {row["topic"] for row in changed_topics(looks(spark, *LOOKS), {"c": compared}, F.col("partition_count")).collect()} == expected
+
+
+@pytest.mark.parametrize(
+    ("others", "displaced", "expected"),
+    [
+        pytest.param(seen("u", at_10=1, at_20=1, at_30=1), [], {"t"}, id="the newest one was read without t"),
+        pytest.param([], ["look 30 t"], {"t"}, id="it had another content of t, and nothing else"),
+        pytest.param([], [], set(), id="it is new, and as the one before"),
+    ],
+)
+def test_topic_that_a_known_metadata_snapshot_shows_late_is_asked_for(
+    spark: SparkSession, others: list[Row], displaced: list[str], expected: set[str]
+) -> None:
+    """``t`` has grown at 20 ms. What run 2 brings at 30 ms shows it as the one before."""
+    rows = [{**row, "run_sequence": 1} for row in (*seen("t", at_10=3, at_20=5), *others)]
+    rows += [{**row, "run_sequence": 2} for row in seen("t", at_30=5)]
+    conflict = {"cluster_id": "c", "source": "cluster-metadata", "reason": "conflicting_content"}
+    lost = [{**conflict, "source_position": place} for place in displaced]
+    tables = TablesInMemory({TOPIC_SNAPSHOTS.name: looks(spark, *rows), QUARANTINE.name: frame(spark, QUARANTINE.schema, lost)})
+    before = SimpleNamespace(written={GENERATION_AUDITS.name: 1})
+    context = SimpleNamespace(warehouse=tables, before=before, metadata_index=SimpleNamespace(times_ms={"c": (10, 20, 30)}))
+    asked = topics_to_ask(cast(Any, context), None, 1)
+    assert asked is not None and {row["topic"] for row in asked.collect()} == expected
 
 
 def topics_row(topics_hash: str, **counts: int) -> Row:
