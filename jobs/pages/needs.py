@@ -86,7 +86,16 @@ def holds_now(rule: str, is_of_newest: bool, calm_ms: int, cycle_s: int | None, 
         return False
     if rule not in RECURRENT:
         return is_of_newest
-    return is_of_newest and calm_ms <= max(CALM_MS, CALM_CYCLES * 1000 * (cycle_s or 0))
+    return is_of_newest and calm_ms <= longest_calm_ms(cycle_s)
+
+
+def longest_calm_ms(cycle_s: int | None) -> int:
+    """Return for how long what recurs may not have happened, and still be one with what happens then.
+
+    >>> longest_calm_ms(None), longest_calm_ms(3_600)
+    (600000, 10800000)
+    """
+    return max(CALM_MS, CALM_CYCLES * 1000 * (cycle_s or 0))
 
 
 def severest_first(severity: str, rule: str) -> tuple[int, int, str]:

@@ -11,7 +11,7 @@ from assignors.generation.generation import SERVER_SIDE
 from jobs.findings import COMMIT_RULES, SETTLED_RULES, STUCK_RULES
 from jobs.findings.looks import SEEN_AT
 from jobs.pages.figures import Figure, count, from_ms, moment, words
-from jobs.pages.needs import BETTER_ASSIGNOR, could_be, stored_need
+from jobs.pages.needs import BETTER_ASSIGNOR, RECURRENT, could_be, longest_calm_ms, stored_need
 from jobs.report.anchors import anchor
 from jobs.report.groups import newest_generations
 from jobs.report.need_lines import FirstScreen, NeedLine, PastLine, Since, holds_since
@@ -147,11 +147,30 @@ def _since(newest: Row, of_rule: Sequence[Row], history: list[Row]) -> Since | N
     judged = [one for one in history if is_judged_always or one["is_settled"] is not False]
     known = [one for one in judged if one["position"] >= max(cut, default=0)]  # before, it may hold too
     found = {position for one in of_rule for position in one["positions"]}
+    if newest["rule_id"] in RECURRENT:
+        cycle_s = int(evidence["cycle_seconds"]) if "cycle_seconds" in evidence else None
+        known = _joined(known, found, longest_calm_ms(cycle_s))
     since = holds_since(found, [(one["position"], one["observed_at_ms"]) for one in known])
     if since is None:
         return Since(newest["observed_at_ms"], is_exact=False)
     *_, first = takewhile(lambda one: one["position"] in found, known)
-    return replace(since, is_exact=since.is_exact and not first["generation_gap"])
+    return replace(since, is_exact=since.is_exact and (first["generation_gap"] or 0) <= 0)  # -1 where a generation is repeated
+
+
+def _joined(history: Sequence[Row], found: Container[int], calm_ms: int) -> list[Row]:
+    """Return a history without the generations between two in which a rule found what recurs, if these are at most ``calm_ms`` apart."""
+    joined: list[Row] = []
+    if not history or history[0]["position"] not in found:
+        return [*history]
+    rest_from = 0
+    for number, one in enumerate(history):
+        if one["position"] not in found:
+            continue
+        if joined and joined[-1]["observed_at_ms"] - one["observed_at_ms"] > calm_ms:
+            break
+        joined.append(one)
+        rest_from = number + 1
+    return [*joined, *history[rest_from:]]
 
 
 def _ms_of(text: str) -> int:

@@ -163,12 +163,39 @@ def test_a_hand_over_in_which_a_rule_judges_nothing_does_not_end_it(rule_id: str
     assert screen_of(rows).needs[0].since.replace("2026-09-21 ", "") == since
 
 
-def test_since_is_not_exact_after_a_generation_without_a_record() -> None:
-    history = [generation_row(3, 1), generation_row(1, None)]
-    found = finding_row(is_current=True, rule_id="protocols_mixed", positions=[12])
+@pytest.mark.parametrize(
+    ("rule_id", "cycle", "minutes", "positions", "since"),
+    [
+        ("restart_loop", None, 5, [20, 18, 16], "since 13:53"),
+        ("idle_members", None, 5, [20, 18, 16], "since 14:13"),
+        ("restart_loop", None, 5.1, [20, 18, 16], "since 14:13"),
+        ("restart_loop", "240", 6, [20, 18, 16], "since 13:49"),
+        ("restart_loop", "240", 6.1, [20, 18, 16], "since 14:13"),
+        ("restart_loop", None, 5, [20, 19, 17, 15, 13, 11, 10], "at least since 13:23"),
+    ],
+)
+def test_what_recurs_goes_on_between_two_of_its_occurrences(
+    rule_id: str, cycle: str | None, minutes: float, positions: list[int], since: str
+) -> None:
+    """A member leaves in every second generation and comes back in the next, in which alone it is found."""
+    at_ms = {number: 1_790_000_000_000 + round(60_000 * minutes * (number - 11)) for number in range(1, 12)}
+    history = [generation_row(number, number - 1, observed_at_ms=at) for number, at in at_ms.items()][::-1]
+    evidence = {} if cycle is None else {"cycle_seconds": cycle}
+    found = finding_row(is_current=True, rule_id=rule_id, positions=positions, evidence=evidence, finding_count=len(positions))
+    row = needing_row("orders", need_rule=rule_id)
+    tallies = [tally_row("range", "observed", generations=history, generation_count=len(history))]
+    rows = ReportRows(**of_groups(row), tallies=tallies, findings=[found])
+    assert screen_of(rows).needs[0].since.replace("2026-09-21 ", "") == since
+
+
+@pytest.mark.parametrize(("previous", "said"), [(0, "at least since "), (1, "since "), (2, "since ")])
+def test_since_is_not_exact_after_a_generation_without_a_record(previous: int, said: str) -> None:
+    """The second one comes after the first, after one that is not known, or repeats its number."""
+    history = [generation_row(2, previous, position=12), generation_row(previous, None, position=11)]
+    found = finding_row(is_current=True, rule_id="protocols_mixed", positions=[12], finding_count=1)
     row = needing_row("orders", need_rule="protocols_mixed")
-    rows = ReportRows(**of_groups(row), tallies=[tally_row("range", "observed", generations=history)], findings=[found])
-    assert screen_of(rows).needs[0].since.startswith("at least since ")
+    rows = ReportRows(**of_groups(row), tallies=[tally_row("range", "observed", generations=history, generation_count=2)], findings=[found])
+    assert screen_of(rows).needs[0].since.startswith(said)
 
 
 @pytest.mark.parametrize(
