@@ -55,13 +55,15 @@ def newest_generations(newest: DataFrame, snapshots: DataFrame) -> DataFrame:
     """Return what commits are compared with of the newest audited generation of each group.
 
     Rows: (cluster_id, group_id); position, generation, observed_at, source, member_count, has_subscriptions, ``subscribed`` (topics of all
-    members), offsets_partition, emptied_at (when an empty classic group became so; null of consumer-protocol groups), is_open and
+    members), offsets_partition, emptied_at (when an empty classic group became so; null of consumer-protocol groups, and of groups that
+    had no members since they were made), is_open and
     rebalance_timeout_ms (see ``open_targets``), and ``clients`` (structs of member_id and client_id; an id may occur twice, as in the
     record).
 
     Args:
         newest: as ``current_lag.newest_positions`` returns them.
     """
+    had_members = ~F.col("protocol_type").eqNullSafe("")
     return newest.join(snapshots, list(GENERATION_KEY)).select(
         *GENERATION_KEY,
         *("generation", "observed_at", "source"),
@@ -70,7 +72,7 @@ def newest_generations(newest: DataFrame, snapshots: DataFrame) -> DataFrame:
         F.array_distinct(F.flatten(F.col("members.topics"))).alias("subscribed"),
         "offsets_partition",
         is_open().alias("is_open"),
-        F.when(F.col("group_type") == str(GroupType.CLASSIC), F.col("joined_at")).alias("emptied_at"),
+        F.when((F.col("group_type") == str(GroupType.CLASSIC)) & had_members, F.col("joined_at")).alias("emptied_at"),
         longest_timeout_ms().alias("rebalance_timeout_ms"),
         F.transform("members", lambda member: F.struct(member["member_id"], member["client_id"])).alias("clients"),
     )

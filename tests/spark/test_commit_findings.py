@@ -262,6 +262,7 @@ CASES: dict[str, Case] = {
     "deleted, and empty again": ([emptied()], [AN_HOUR_LATER], [look(WEEK - 23 * HOUR, 1)]),
     "an admin committed": ([emptied()], [AN_HOUR_LATER], [look(WEEK - 23 * HOUR, 1)]),
     "empty, consumer protocol": ([emptied(group_type="consumer")], [AN_HOUR_LATER], [look(WEEK - 23 * HOUR, 1)]),
+    "made again, no members yet": ([emptied(protocol_type="")], [AN_HOUR_LATER], [look(WEEK - 23 * HOUR, 1)]),
     "expire in more than a day": ([emptied()], [commit("t", 0, 500, committed_at=moment(500))], [look(WEEK - 25 * HOUR, 1)]),
     "should have expired": ([emptied()], [commit("t", 0, 500, committed_at=moment(500))], [look(WEEK + HOUR, 1)]),
     "became empty later": ([emptied(joined_at=moment(20 * DAY))], [commit("t", 0, 500, committed_at=moment(500))], [look(WEEK - HOUR, 1)]),
@@ -297,6 +298,7 @@ TELLING = (
         "deleted, and empty again",
         "an admin committed",
         "empty, consumer protocol",
+        "made again, no members yet",
     ),
 )
 
@@ -454,6 +456,7 @@ def test_commits_that_expire_within_a_day_are_a_warning(found: dict[str, list[Ro
         ("deleted, and empty again", "1970-01-08T00:00:00Z"),
         ("an admin committed", "1970-01-08T00:00:00Z"),
         ("empty, consumer protocol", "1970-01-08T01:00:00Z"),
+        ("made again, no members yet", "1970-01-08T01:00:00Z"),
     ],
 )
 def test_retention_begins_at_the_last_commit_if_no_classic_group_became_empty_before(
