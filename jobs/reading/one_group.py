@@ -27,7 +27,7 @@ AUDIT_COLUMNS = (
 )
 _SNAPSHOT_COLUMNS = (
     *("cluster_id", "group_id", "generation", "observed_at", "position", "group_type", "state", "members", "leader_client"),
-    *("has_subscriptions", "is_generation_inferred", "reconciled_at", "is_superseded"),
+    *("has_subscriptions", "is_generation_inferred", "is_conversion", "reconciled_at", "is_superseded"),
 )
 _MOVEMENT_COLUMNS = ("topic", "partition", "previous_member_id", "member_id", "kind", "cause", "resume_outcome", "lag")
 _FINDING_COLUMNS = ("cluster_id", "group_id", "generation", "observed_at", "position", "rule_id", "severity", "message", "advice")

@@ -65,7 +65,7 @@ def _happened(described: DescribedGeneration) -> Iterator[Statement]:
     partitions, members = count(audit["partition_count"], "partition"), count(audit["member_count"], "member")
     if not audit["member_count"]:
         yield Statement(("The group had no members.",), (audited,))
-    elif described.kind == "rewrite":
+    elif described.kind == "rewrite" or (group.snapshot is not None and group.snapshot.get("is_conversion")):
         yield Statement((f"No assignor ran. {_who_have(audit['member_count'], 'member')} {partitions}.",), (audited,))
     elif audit["strategy"]:
         yield Statement(("The assignor ", Name(audit["strategy"]), f" shared {partitions} among {members}."), (audited,))

@@ -65,6 +65,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for name, gap in (("after-one", 1), ("after-three", 3))
         ),
         movement("after-three", 10, "orders", 3, "a-1", "b-2"),
+        generation("turned-midway", 10, both, ORDERS, is_conversion=True, audited={"previous_generation": 9, "partition_count": 4}),
         generation("no-assignor", 10, both, ORDERS, strategy="", audited={"partition_count": 4}),
         generation("described", 10, alone, ORDERS, has_subscriptions=False, is_generation_inferred=True),
         generation("described", 20, both, ORDERS, has_subscriptions=False, is_generation_inferred=True),
@@ -170,6 +171,11 @@ def test_a_repeated_generation_was_not_made_by_an_assignor(explain: Any) -> None
     """The coordinator writes it when a static member returns, and when the group changes its protocol."""
     text = explain("turned")
     assert "It is a rewrite." in text and "  No assignor ran. 2 members have 4 partitions. [1]" in text and "shared" not in text
+
+
+def test_a_conversion_with_a_number_of_its_own_was_not_made_by_an_assignor_either(explain: Any) -> None:
+    text = explain("turned-midway")
+    assert "  No assignor ran. 2 members have 4 partitions. [1]" in text and "rewrite" not in text and "shared" not in text
 
 
 def test_hand_over_names_the_generation_that_it_finishes(explain: Any) -> None:
