@@ -72,7 +72,8 @@ def assign_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: da
     of its first known snapshot. At a conversion the coordinator itself writes the first classic value with members, and the first
     consumer-protocol snapshot if that repeats the generation: no assignor made them. It does not repeat the last known generation if a
     rebalance was open. Then the snapshot follows the classic tombstone, and its members are all of the classic protocol and at no epoch yet
-    (``ConsumerGroup.fromClassicGroup``, 4.3.1).
+    (``ConsumerGroup.fromClassicGroup``, 4.3.1). A first known target with a new member of the consumer protocol is none: a classic group
+    without members, which only committed offsets, has a tombstone too when its first member comes.
 
     Args:
         snapshots: at least cluster_id, group_id, position, generation, state, group_type, members; all snapshots of the groups.
@@ -113,7 +114,9 @@ def assign_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: da
     was_classic = F.when(starts, F.col("ended_before") == CLASSIC_GROUP_METADATA).otherwise(
         (F.col("type_before") == str(GroupType.CLASSIC)) & (is_repeated | (F.col("handed_over") & is_of_classic_members))
     )
-    turned_over = ~is_classic & was_classic & (~starts | (F.col("handed_over") & F.col("generation_before").isNull()))
+    has_newcomer = F.exists("members", lambda member: member["session_timeout_ms"].isNull() & member["owned_generation"].isNull())
+    is_first_known = F.col("handed_over") & F.col("generation_before").isNull() & ~F.coalesce(has_newcomer, F.lit(False))
+    turned_over = ~is_classic & was_classic & (~starts | is_first_known)
     is_conversion = is_snapshot & (F.col("state") != str(GroupState.EMPTY)) & (turned_back | turned_over)
     start, is_conversion = F.when(starts, F.col("position")), F.coalesce(is_conversion, F.lit(False))
     if retained_from is not None:

@@ -81,19 +81,23 @@ Event = tuple[int, int | None, str]
 
 _CLASSIC_MEMBER = member_row("a", session_timeout_ms=8_000, owned_generation=None)
 UNDER_CONSUMER = {
-    "consumer": [_CLASSIC_MEMBER | {"owned_generation": 3}, member_row("b", owned_generation=None)],
+    "consumer": [_CLASSIC_MEMBER | {"owned_generation": 3}],
+    "newcomer": [member_row("n")],
     "unassigned": [_CLASSIC_MEMBER, _CLASSIC_MEMBER | {"member_id": "b"}],
 }
-"""Members of a snapshot of the consumer protocol, by its word in the events."""
+"""Members of a snapshot of the consumer protocol, by its word in the events.
+
+A member of the classic protocol in its third epoch; a new member of the other one; members of the classic protocol before any epoch.
+"""
 
 
 def incarnations(spark: SparkSession, groups: Mapping[str, Sequence[Event]]) -> dict[str, list[tuple[int, bool]]]:
     """Return incarnation and is_conversion of each snapshot of each group; one query for all of them.
 
     Args:
-        groups: by name its events: (position, generation, state) of a classic snapshot, with ``consumer`` in place of the state of one of
-            the other protocol, or with ``unassigned`` if its members are of the classic protocol and at no epoch yet; or (position, None,
-            record type) of a tombstone, with ``+`` behind the type of one whose batch goes on.
+        groups: by name its events: (position, generation, state) of a classic snapshot, with a word of ``UNDER_CONSUMER`` in place of the
+            state of one of the other protocol; or (position, None, record type) of a tombstone, with ``+`` behind the type of one whose
+            batch goes on.
     """
     events = [(group, *event) for group, of_group in groups.items() for event in of_group]
     alive = [
@@ -144,6 +148,7 @@ CONVERTED: dict[str, tuple[list[Event], list[bool]]] = {
     "turned back": ([(5, 3, "consumer"), (6, None, "3+"), (9, 3, "Stable"), (10, 4, "Stable")], [False, True, False]),
     "turned back, and the tombstone compacted away": ([(5, 3, "consumer"), (9, 4, "Stable")], [False, True]),
     "turned over, from nobody knows what": ([(6, None, "2+"), (9, 3, "consumer"), (12, 4, "consumer")], [True, False]),
+    "a member of a group that only committed offsets": ([(6, None, "2+"), (9, 1, "newcomer"), (12, 2, "consumer")], [False, False]),
     "another group of that name": ([(6, None, "2"), (9, 3, "consumer")], [False]),
 }
 """Events of a group, and whether each snapshot is a conversion."""
