@@ -64,9 +64,11 @@ SPARKS_OWN = {
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    "spark.databricks.delta.autoCompact.enabled": "false",
 }
 """Settings that a session gets back where a cluster or a user has others. Columns of times would have another type than the tables. Files
-that cannot be read would count as empty. Workers would get texts and bytes in another layout than decoders read."""
+that cannot be read would count as empty. Workers would get texts and bytes in another layout than decoders read. A table would have
+commits that are not of the run."""
 
 _HOST = re.compile(r"[\w.-]+|\[[\w.:%-]+\]")
 

@@ -182,11 +182,14 @@ def test_a_platforms_session_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, 
 
 def test_settings_of_a_cluster_that_would_change_tables_are_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     fake, odd, kept = FakeSession(), "spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles"
+    compacts, layout = "spark.databricks.delta.autoCompact.enabled", "spark.sql.execution.arrow.useLargeVarTypes"
     given = {"spark.sql.extensions": "delta", "spark.sql.timestampType": "TIMESTAMP_NTZ", odd: "TRUE", kept: "False"}
+    given |= {compacts: "auto", layout: "true"}
     changed: dict[str, str] = {}
     fake.conf = SimpleNamespace(get=lambda key, default: given.get(key, default), set=changed.__setitem__)
     opened(monkeypatch, fake, PYSPARK_GATEWAY_PORT="1")
     assert (changed["spark.sql.timestampType"], changed[odd], kept in changed) == ("TIMESTAMP_LTZ", "false", False)
+    assert (changed[compacts], changed[layout]) == ("false", "false")
 
 
 def test_a_jvm_that_started_this_process_leaves_interrupts_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
