@@ -19,6 +19,8 @@ KEEP_THE_LOG = "'delta.enableExpiredLogCleanup' = 'false'"
 """Property of every table. With each checkpoint Delta would remove commits older than thirty days. In a table without changes for so long,
 that may be the published version, which readers need and to which the tables of a dead run are restored. ``maintain`` removes commits
 instead."""
+FOR_ALL_READERS = "'delta.enableDeletionVectors' = 'false', 'delta.columnMapping.mode' = 'none'"
+"""Properties of a new table. A session or a workspace may have other defaults, with which readers without Spark could not read it."""
 SORT_COLUMNS = ("observed_month", "cluster_id", "group_id", "topic", "observed_at", "position")
 
 
@@ -30,7 +32,9 @@ def column_definition(column: StructField) -> str:
 def create_statement(spec: TableSpec, identifier: str) -> str:
     """Return the SQL that makes a table with its comments, partitioning and properties; that of ``runs`` also makes a new id."""
     columns = ",\n  ".join(map(column_definition, spec.stored_schema))
-    properties = declared_properties(spec) + (f", '{IDENTITY_PROPERTY}' = '{uuid.uuid4().hex}'" if spec is RUNS else "")
+    properties = f"{declared_properties(spec)}, {FOR_ALL_READERS}" + (
+        f", '{IDENTITY_PROPERTY}' = '{uuid.uuid4().hex}'" if spec is RUNS else ""
+    )
     partitioning = f"\nPARTITIONED BY ({', '.join(spec.partitioning)})" if spec.partitioning else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING delta{partitioning}\nCOMMENT {quoted(spec.comment)}\n"

@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.runtime.errors import ForeignCommitError, LeaseLostError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
+from jobs.runtime.session import settings
 from jobs.storage import migrations
 from jobs.storage.commit_guard import COMMIT_NOTE
 from jobs.storage.table_maintenance import file_counts, keep_files, optimize
@@ -91,6 +92,15 @@ def test_a_table_with_deletion_vectors_is_read_by_delta(spark: SparkSession, war
 )
 def test_a_slash_at_the_end_of_a_location_is_none_of_its_tables(location: str, table: str) -> None:
     assert Warehouse(None, location).identifier("runs") == table
+
+
+def test_readers_without_spark_can_read_tables_whatever_defaults_a_session_has(spark: SparkSession, tmp_path: Path) -> None:
+    """Databricks and some clusters have such defaults; deletion vectors and column mapping need Delta itself."""
+    defaults = {"enableDeletionVectors": "true", "columnMapping.mode": "name"}
+    warehouse = Warehouse(spark, str(tmp_path))
+    with settings(spark, {f"spark.databricks.delta.properties.defaults.{name}": value for name, value in defaults.items()}):
+        spark.sql(create_statement(GENERATION_TOPICS, warehouse.identifier(NAME)))
+    assert DeltaTable(str(tmp_path / NAME)).protocol().min_reader_version == 1
 
 
 def test_making_tables_again_commits_nothing(warehouse: Warehouse) -> None:
