@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from jobs.findings import commits, loads, looks, ownership, protocols, records, stability, stuck, subscriptions, timeouts, topic_spread
 from jobs.findings.rule import Facts, Finding, FindingRule
 
-RULES = (
-    ownership.multiple_owners,
+SETTLED_RULES = (
     ownership.left_out_partitions,
     ownership.idle_members,
     ownership.surplus_members,
@@ -16,6 +15,12 @@ RULES = (
     topic_spread.skewed_topics,
     topic_spread.parted_topics,
     topic_spread.unused_racks,
+)
+"""Rules that do not judge a snapshot while a partition is withheld. Nor do those on loads."""
+
+RULES = (
+    ownership.multiple_owners,
+    *SETTLED_RULES,
     stability.rebalance_storm,
     stability.restart_loop,
     stability.flapping_partitions,
@@ -41,18 +46,6 @@ RULES = (
 
 LOAD_RULES = (loads.hot_partition, loads.hot_member, loads.crossing_records)
 """Rules on the records that come into the partitions of a generation, by the metadata snapshots around it."""
-
-SETTLED_RULES = (
-    ownership.left_out_partitions,
-    ownership.idle_members,
-    ownership.surplus_members,
-    ownership.crowded_range,
-    topic_spread.skewed_topics,
-    topic_spread.parted_topics,
-    topic_spread.unused_racks,
-    *LOAD_RULES,
-)
-"""Those of these rules that do not judge a snapshot while a partition is withheld."""
 
 COMMIT_RULES = (
     commits.unsubscribed_commits,

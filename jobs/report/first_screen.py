@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from itertools import takewhile
 
 from assignors.generation.generation import SERVER_SIDE
-from jobs.findings import COMMIT_RULES, SETTLED_RULES, STUCK_RULES
+from jobs.findings import COMMIT_RULES, LOAD_RULES, SETTLED_RULES, STUCK_RULES
 from jobs.findings.looks import SEEN_AT
 from jobs.pages.figures import Figure, count, from_ms, moment, words
 from jobs.pages.needs import BETTER_ASSIGNOR, RECURRENT, could_be, longest_calm_ms, stored_need
@@ -29,7 +29,7 @@ NO_GROUP = "No group has landed. Look at the counts of what was skipped, and at 
 _BY_LATER_FACTS = {str(one.rule_id) for one in (*COMMIT_RULES, *STUCK_RULES)} - {str(Rule.NOT_RECONCILED)}
 """Rules on what came after a generation: its time does not say since when they hold. Only ``not_reconciled`` waits from that time on."""
 
-_IF_SETTLED = {str(one.rule_id) for one in SETTLED_RULES}
+_IF_SETTLED = {str(one.rule_id) for one in (*SETTLED_RULES, *LOAD_RULES)}
 
 _BROKERS_NAMES = {stored: name for name, stored in SERVER_STRATEGIES_BY_NAME.items()}
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
