@@ -11,37 +11,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from assignors.audit.triggers import Evidence, Trigger
+from jobs.audit.client_reasons import LEAVING, NOT_PROVIDED, joining_cause, leaving_cause
 from schemas.vocabulary import Cause, CauseSource, CoordinatorEvent, RebalanceReason
 
 CLOCKS_MS = 10_000
 """How far the time of a line may be outside the times of the records around it: coordinators of one group have different clocks."""
 REQUEST_MS = 100
 """How long before the beginning of a rebalance the lines of the members may be that left by the same request."""
-NOT_PROVIDED = "not provided"
-
-_ADMIN = "member was removed by an admin"
-_LEAVING = {
-    "the consumer is being closed": Cause.CLOSED,
-    "the consumer unsubscribed from all topics": Cause.UNSUBSCRIBED,
-    "consumer poll timeout has expired": Cause.POLL_TIMEOUT,
-    _ADMIN: Cause.REMOVED_BY_ADMIN,
-    "client leaving group per normal operation": Cause.CLOSED,
-}
-"""Reasons with which Kafka's own client and franz-go leave (KIP-800), without a full stop at the end."""
-_JOINING = {
-    "need to revoke partitions and re-join": Cause.HAND_OVER,
-    "after revoking what we lost from a rebalance": Cause.HAND_OVER,
-    "subscription has changed": Cause.SUBSCRIPTION_CHANGED,
-    "cached metadata has changed": Cause.METADATA_CHANGED,
-    "rebalance enforced by user": Cause.ENFORCED,
-}
-"""Reasons with which a member that the group already has joins again."""
-_OF_CLIENTS = (
-    *("need to re-join with the given member-id", "received assignment does not match the current subscription"),
-    *("group is already rebalancing", "offset commit failed since group is already rebalancing", "rebalance failed due to "),
-    *("encountered ", "beginning to manage the group lifecycle", NOT_PROVIDED),
-)
-"""How other reasons begin that clients give by themselves; all others are texts of users."""
 _FENCED = {
     RebalanceReason.SESSION_EXPIRED: Cause.SESSION_EXPIRED,
     RebalanceReason.REBALANCE_TIMED_OUT: Cause.EPOCH_TIMEOUT,
@@ -51,7 +27,7 @@ _FENCED = {
 _REMOVED = {CoordinatorEvent.JOINERS_REMOVED: Cause.REBALANCE_TIMEOUT, CoordinatorEvent.SYNC_TIMED_OUT: Cause.SYNC_TIMEOUT}
 OF_DEPARTURES = frozenset(
     {
-        *_LEAVING.values(),
+        *LEAVING.values(),
         *_FENCED.values(),
         *_REMOVED.values(),
         Cause.LEFT,
@@ -354,9 +330,9 @@ def _causes_of_start(event: LoggedEvent, around: Around) -> Iterator[FoundCause]
         yield _logged(Cause.JOINED, member_id)
     elif kind in (RebalanceReason.LEADER_REJOINED, RebalanceReason.REJOINED, RebalanceReason.METADATA_UPDATED):
         other = Cause.LEADER_REJOINED if kind == RebalanceReason.LEADER_REJOINED else Cause.MEMBER_REJOINED
-        yield _logged(_joining(event.client_reason) or other, member_id, detail)
+        yield _logged(joining_cause(event.client_reason) or other, member_id, detail)
     elif kind == RebalanceReason.STATIC_UPDATED:
-        yield _logged(_joining(event.client_reason) or Cause.MEMBER_REJOINED, member_id, detail)
+        yield _logged(joining_cause(event.client_reason) or Cause.MEMBER_REJOINED, member_id, detail)
     elif kind == RebalanceReason.STATIC_PROTOCOL_CHANGED:
         yield _logged(Cause.STATIC_RETURNED, member_id, event.reason)
     elif kind == RebalanceReason.HEARTBEAT_EXPIRED:
@@ -364,7 +340,7 @@ def _causes_of_start(event: LoggedEvent, around: Around) -> Iterator[FoundCause]
     elif kind == RebalanceReason.LEFT:
         for left in event.member_ids or ([member_id] if member_id is not None else []):
             if left in around.previous_ids:
-                yield _logged(_leaving(event.client_reason), left, detail)
+                yield _logged(leaving_cause(event.client_reason), left, detail)
     elif kind == RebalanceReason.SYNC_EXPIRED:
         for removed in event.member_ids or ():
             yield _logged(Cause.SYNC_TIMEOUT, removed)
@@ -379,7 +355,7 @@ def _causes_of_members(event: LoggedEvent, around: Around, back: frozenset[str],
     is_gone = member_id in around.previous_ids and (member_id not in around.member_ids or member_id in back)
     is_new = member_id in around.member_ids and (member_id not in around.previous_ids or member_id in back)
     if kind == CoordinatorEvent.MEMBER_LEFT and is_gone:
-        cause = _leaving(event.client_reason)
+        cause = leaving_cause(event.client_reason)
         yield _logged(Cause.REMOVED_BY_ADMIN if is_unnamed and cause is Cause.LEFT else cause, member_id, _detail(event))
     elif kind == CoordinatorEvent.MEMBER_EXPIRED and is_gone:
         yield _logged(Cause.SESSION_EXPIRED, member_id)
@@ -407,17 +383,3 @@ def _logged(cause: Cause, member_id: str | None, detail: str | None = None) -> F
 
 def _detail(event: LoggedEvent) -> str | None:
     return None if event.client_reason in (None, "", NOT_PROVIDED) else event.client_reason
-
-
-def _leaving(client_reason: str | None) -> Cause:
-    """Return the cause of a member's request to leave; ``left`` if it gave no reason, or one that no known client gives."""
-    reason = (client_reason or "").rstrip(".")
-    return _LEAVING.get(_ADMIN if reason.startswith(f"{_ADMIN}: ") else reason, Cause.LEFT)
-
-
-def _joining(client_reason: str | None) -> Cause | None:
-    """Return the cause of a request to join again; None if it gave no reason, or only what the protocol asks for."""
-    reason = (client_reason or "").rstrip(".")
-    if not reason or reason.startswith(_OF_CLIENTS):
-        return None
-    return _JOINING.get(reason, Cause.ENFORCED)
