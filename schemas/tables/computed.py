@@ -8,8 +8,8 @@ from schemas.tables.columns import BIGINT, CLUSTER, GROUP, PARTITION, STRING, TI
 
 CURRENT_LAG = TableSpec(
     "current_lag",
-    "The lag of every partition with a commit or an owner, by the newest commit and the newest end of its log that have landed, whether "
-    "or not the group has rebalanced since. A partition with several owners has a row for each. Not stored: `report --export` computes it.",
+    "The lag of every partition with a commit or an owner. It is by the newest commit and the newest end of the log that have landed. So "
+    "it needs no rebalance. A partition with several owners has a row for each. Not stored: `report --export` computes it.",
     ("cluster_id", "group_id", "member_id", "topic", "partition"),
     StructType(
         [
