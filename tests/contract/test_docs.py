@@ -66,6 +66,18 @@ def test_pages_name_methods_that_exist() -> None:
     assert named and named - methods == set()
 
 
+def test_the_page_on_reliability_names_tests_that_exist() -> None:
+    named = re.findall(
+        r"`((?:tests/|test_)\S+\.py)(?: -k (\w+|\"[^\"]+\"))?`", (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    )
+    missing = []
+    for file, words in named:
+        paths = ROOT.glob(file if "/" in file else f"tests/faults/{file}")
+        tests = [name for path in paths for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)]
+        missing += [(file, word) for word in words.strip('"').split(" or ") if not any(word in name for name in tests)]
+    assert len(named) > 50 and missing == []
+
+
 def test_the_page_on_contributing_has_each_folder_of_tests() -> None:
     text = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
     folders = {f"tests/{path.name}" for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
