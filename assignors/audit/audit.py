@@ -293,8 +293,6 @@ def _unmoved(comparison: Comparison, withheld: Withheld) -> Difference:
         returned_count=0,
         eager_revocation_count=0,
         cooperative_revocation_count=0,
-        actual_revocation_count=None,
-        is_eager=None,
         movements=(),
         withheld=withheld,
     )

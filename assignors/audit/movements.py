@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from assignors.audit.comparison import Comparison, Several
-from assignors.audit.revocations import actual_revocations, revocations
+from assignors.audit.revocations import revocations
 from assignors.generation.generation import COOPERATIVE, Owner, owner_of
 from assignors.generation.holdings import NOBODY
 from assignors.generation.subscriptions import existing_partition_counts, subscribed_topics
@@ -83,7 +83,7 @@ class Difference:
         handed_over_count, returned_count: the parts of ``gained_count`` with that cause.
         eager_revocation_count, cooperative_revocation_count: the cost of the result under either protocol, see ``revocations``.
         actual_revocation_count, is_eager: the real cost, see ``revocations.actual_revocations``; None if claims do
-            not show it.
+            not show it. ``GroupAudit`` fills both.
     """
 
     retained_count: int
@@ -97,10 +97,10 @@ class Difference:
     returned_count: int
     eager_revocation_count: int
     cooperative_revocation_count: int
-    actual_revocation_count: int | None
-    is_eager: bool | None
     movements: tuple[Movement, ...]
     withheld: Withheld
+    actual_revocation_count: int | None = None
+    is_eager: bool | None = None
 
     @property
     def movement_count(self) -> int:
@@ -161,7 +161,6 @@ def diff_generations(
     withheld: Withheld | None = None,
     *,
     is_follow_up: bool = False,
-    has_claims: bool = False,
     deleted_topics: Collection[str] = (),
 ) -> Difference:
     """Return the changes from the previous generation to the current one.
@@ -191,8 +190,6 @@ def diff_generations(
         withheld: ``Difference.withheld`` of the last comparison of this chain.
         is_follow_up: the generation only finishes a cooperative rebalance; under an eager protocol it would not exist, so its eager
             revocations are 0.
-        has_claims: the members' claims are known: in an observed generation whose subscriptions all have version 1 or newer, or of
-            the consumer protocol.
         deleted_topics: topics known to be deleted to which no member subscribes any more. A subscribed topic that is not in
             ``comparison.current.problem.topics`` counts as deleted too.
 
@@ -218,7 +215,6 @@ def diff_generations(
     kinds = Counter(map(_KIND, movements))
     causes = Counter((row.kind, row.cause) for row in movements if row.cause is not None)
     eager, cooperative = revocations(comparison)
-    actual, is_eager = actual_revocations(comparison) if has_claims else (None, None)
     return Difference(
         retained_count=comparison.retained_count,
         revoked_count=kinds[REVOKED],
@@ -231,8 +227,6 @@ def diff_generations(
         returned_count=causes[GAINED, RETURNED],
         eager_revocation_count=0 if is_follow_up else eager,
         cooperative_revocation_count=cooperative,
-        actual_revocation_count=actual,
-        is_eager=is_eager,
         movements=tuple(movements),
         withheld={partition: _last_owner(partition, comparison, carried) for partition in kept_back},
     )
