@@ -133,10 +133,10 @@ def _environments_of(marker: str) -> frozenset[Environment]:
 # ----------------------------------------------------------------------------------------------------------------- reading
 
 
-def read_requirements(path: Path = ROOT / "setup.cfg") -> dict[str, list[str]]:
+def read_requirements() -> dict[str, list[str]]:
     """Return the requirements by section of the lock, in its order: build, core, the extras as setup.cfg has them."""
     config = configparser.ConfigParser()
-    with path.open(encoding="utf-8") as file:
+    with (ROOT / "setup.cfg").open(encoding="utf-8") as file:
         config.read_file(file)
     asked = {"core": config["options"]["install_requires"], **config["options.extras_require"]}
     return {"build": list(BUILD_REQUIREMENTS)} | {name: [line for line in text.split("\n") if line] for name, text in asked.items()}

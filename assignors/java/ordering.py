@@ -176,15 +176,6 @@ def table_capacity(largest_size: int, initial_capacity: int = DEFAULT_CAPACITY) 
     return capacity
 
 
-def bucket(key_hash: int, capacity: int) -> int:
-    """Return the bucket of a signed or unsigned 32-bit hash in a table of ``capacity`` buckets (a power of two).
-
-    >>> [bucket(string_hash(name), 16) for name in ("consumer1", "consumer2", "consumer3")]
-    [12, 11, 10]
-    """
-    return (key_hash ^ ((key_hash & _MASK) >> 16)) & (capacity - 1)
-
-
 def hash_map_order(
     keys: Iterable[Key],
     hash_of: Callable[[Key], int] = string_hash,
@@ -268,13 +259,7 @@ def _grown_map_order(keys: tuple[str, ...]) -> tuple[tuple[int, ...], bool]:
     return order, is_stable
 
 
-def computed_hash_map_order(
-    calls: Iterable[Key],
-    hash_of: Callable[[Key], int] = string_hash,
-    order_of: Callable[[Key], Any] = java_order,  # type: ignore[assignment]  # keys that are not strings need their own
-    *,
-    puts: Iterable[Key] = (),
-) -> list[Key]:
+def computed_hash_map_order(calls: Iterable[str], *, puts: Iterable[str] = ()) -> list[str]:
     """Return the distinct keys in the iteration order of a default ``HashMap`` filled by ``computeIfAbsent``, then by ``put``.
 
     Order: buckets ascending, within a bucket the newest key first. The table grows at the *entry* of a call, one call later than
@@ -282,8 +267,6 @@ def computed_hash_map_order(
 
     Args:
         calls: the keys of ``computeIfAbsent``.
-        hash_of: a key's Java hash code.
-        order_of: a key's ``compareTo`` as a sort key, used in tree bins only.
         puts: the keys of ``put``; keys that the map already has are not put again.
 
     >>> computed_hash_map_order(["Aa", "BB", "Aa"]), hash_map_order(["Aa", "BB", "Aa"])
@@ -302,15 +285,10 @@ def computed_hash_map_order(
     chained = computed[::-1] + put
     if len(chained) < 2:
         return chained
-    chained_spreads = _spreads(chained, hash_of)
+    chained_spreads = _spreads(chained, string_hash)
     spreads = chained_spreads[: len(computed)][::-1] + chained_spreads[len(computed) :]
     if _reaches(spreads, TREEIFY_LENGTH - 1, capacity, DEFAULT_CAPACITY):
-        simulation: HashMapSimulation[Key] = HashMapSimulation(DEFAULT_CAPACITY)
-        for key in sequence:
-            simulation.compute_if_absent(key, hash_of(key), order_of)
-        for key in put:
-            simulation.put(key, hash_of(key), order_of)
-        return simulation.keys()
+        return filled_map(sequence, put).keys()
     return [chained[position] for position in _by_bucket(chained_spreads, capacity)]
 
 

@@ -68,10 +68,10 @@ def looks_of(signs: DataFrame, looks: DataFrame) -> DataFrame:
 
 def fact_rows(
     signs: DataFrame,
-    busy: DataFrame | None = None,
-    deleted: DataFrame | None = None,
-    records: DataFrame | None = None,
-    looks: DataFrame | None = None,
+    busy: DataFrame | None,
+    deleted: DataFrame | None,
+    records: DataFrame | None,
+    looks: DataFrame | None,
 ) -> DataFrame:
     """Return the rows of ``find_in_commits``: those of a group come in one partition, in the order of ``FactOrder``.
 

@@ -166,9 +166,7 @@ def _since(silent: DataFrame) -> datetime:
     return first - LOOK_BACK - CLOCKS_DIFFER
 
 
-def find_expired(
-    context: RunContext, groups: StagedKeys | None, departures: StagedKeys | None = None, *, with_new: bool
-) -> DataFrame | None:
+def find_expired(context: RunContext, groups: StagedKeys | None, departures: StagedKeys | None, *, with_new: bool) -> DataFrame | None:
     """Return the members of generations whose session has likely expired, as rows of ``EXPIRED_SESSIONS``; None if there are none.
 
     The movements of these generations are stored already.

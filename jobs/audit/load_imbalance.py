@@ -29,9 +29,6 @@ class Weights(NamedTuple):
     weighed_until: int
 
 
-WEIGHTS = Weights._fields
-
-
 class HeldTopic(NamedTuple):
     """The partitions that a member has of a topic."""
 

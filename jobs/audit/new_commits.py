@@ -41,13 +41,13 @@ def counts_from() -> Column:
 
     A deletion of a source without places has no time of its own. It may have been stored with an earlier one, so it counts from 1970 on.
     """
-    is_timeless = has_no_places(F.col("source")) & F.col("is_deleted")
+    is_timeless = has_no_places() & F.col("is_deleted")
     return F.when(is_timeless, F.timestamp_millis(F.lit(0))).otherwise(F.col("observed_at"))
 
 
 def _late_commits(fresh: DataFrame) -> DataFrame:
     """Return the first position and time of new commits for each partition of a group."""
-    by_time = has_no_places(F.col("source"))
+    by_time = has_no_places()
     first = {"from_position": F.min("position"), "from_time": F.min(counts_from()), "by_time": F.max(by_time)}
     return fresh.groupBy(*PARTITION_KEY).agg(*[value.alias(name) for name, value in first.items()])
 

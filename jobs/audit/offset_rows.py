@@ -49,9 +49,9 @@ COMMIT_FIELDS = ("topic", "partition", "topic_id", "committed_offset", "committe
 LOOK_FIELDS = ("topic", "look_us", "topic_id", "partitions", "begin_offsets", "end_offsets")
 
 
-def has_no_places(source: Column) -> Column:
-    """Return whether a source numbers commits and generations separately, so that only their times can be compared."""
-    return source == str(Source.FORMATTER_JSON)
+def has_no_places() -> Column:
+    """Return whether the source of a row numbers commits and generations separately, so that only their times can be compared."""
+    return F.col("source") == str(Source.FORMATTER_JSON)
 
 
 def _made(name: str) -> Column:
@@ -71,7 +71,7 @@ def commit_rows(commits: DataFrame, spans: DataFrame | None = None) -> DataFrame
     """
     if spans is not None:
         commits = commits.join(spans, list(GROUP_KEY))
-    by_time = commits.where(has_no_places(F.col("source"))).select(*GROUP_KEY).distinct().withColumn("by_time", F.lit(True))
+    by_time = commits.where(has_no_places()).select(*GROUP_KEY).distinct().withColumn("by_time", F.lit(True))
     fields = {
         "committed_offset": _made("committed_offset"),
         "committed_us": F.unix_micros(_made("committed_at")),

@@ -77,15 +77,12 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def wait_for_end(
-    wait: Callable[[float], int], what: str, progress_seconds: float = PROGRESS_SECONDS, limit_seconds: float = math.inf
-) -> int:
+def wait_for_end(wait: Callable[[float], int], what: str, limit_seconds: float = math.inf) -> int:
     """Return the exit code of a process; report regularly that it still works.
 
     Args:
         wait: returns the exit code, or raises ``subprocess.TimeoutExpired`` after so many seconds.
         what: names the work.
-        progress_seconds: between two lines.
         limit_seconds: how long to wait.
 
     Raises:
@@ -97,7 +94,7 @@ def wait_for_end(
     started = time.monotonic()
     while True:
         try:
-            return wait(min(progress_seconds, max(0.0, started + limit_seconds - time.monotonic())))
+            return wait(min(PROGRESS_SECONDS, max(0.0, started + limit_seconds - time.monotonic())))
         except subprocess.TimeoutExpired:
             if time.monotonic() - started >= limit_seconds:
                 raise TimeoutError from None

@@ -24,7 +24,7 @@ class Deletion:
     offset: int
 
 
-def read_deletions(tables: PublishedTables, newest: Mapping[GroupKey, int], wanted: Filter | None = None) -> dict[GroupKey, Deletion]:
+def read_deletions(tables: PublishedTables, newest: Mapping[GroupKey, int], wanted: Filter) -> dict[GroupKey, Deletion]:
     """Return the deletions of groups that have had no snapshot since.
 
     Args:
@@ -34,7 +34,7 @@ def read_deletions(tables: PublishedTables, newest: Mapping[GroupKey, int], want
     Raises:
         WarehouseDamagedError: a table cannot be read.
     """
-    of_groups = {**(wanted or {}), "type": (CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA)}
+    of_groups = {**wanted, "type": (CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA)}
     found: dict[GroupKey, Deletion] = {}
     for row in tables.newest("group_records", GROUP_KEY, ("timestamp", "value", "offsets_partition"), of_groups, order="offset"):
         key = GroupKey(row["cluster_id"], row["group_id"])

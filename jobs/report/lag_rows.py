@@ -68,7 +68,7 @@ def largest_lags(lags: DataFrame, limit: int) -> DataFrame:
 
 
 def collect_lags(
-    warehouse: Warehouse, groups: Sequence[Mapping[str, Any]], limit: int, newest_ms: Mapping[str, int], *, with_sums: bool = False
+    warehouse: Warehouse, groups: Sequence[Mapping[str, Any]], limit: int, newest_ms: Mapping[str, int], *, with_sums: bool
 ) -> CollectedLags:
     """Return the partitions of these groups that have the largest lag now.
 

@@ -15,9 +15,7 @@ from jobs.what_if.steps import steps_to
 Document = dict[str, Any]
 
 
-def group_document(
-    subject: Subject, rehearsals: Sequence[Rehearsal] = (), deploy: Deploy | None = None, curve: Curve | None = None
-) -> Document:
+def group_document(subject: Subject, rehearsals: Sequence[Rehearsal], deploy: Deploy | None, curve: Curve | None) -> Document:
     """Return what is known of a group and its scenarios."""
     stored = subject.stored
     document: Document = {

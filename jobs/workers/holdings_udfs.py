@@ -15,7 +15,7 @@ from jobs.workers.packing import group_by_topic
 from schemas.staging import PACKED_ROWS, UNPACKED_ROWS
 
 
-def unpack_solutions(batches: Iterable[pa.RecordBatch], *, passes_over_torn: bool = False) -> Batches:
+def unpack_solutions(batches: Iterable[pa.RecordBatch], *, passes_over_torn: bool) -> Batches:
     """Unpack the holdings of solutions. A row has a solution with its members and its generation's topics; results are ``UNPACKED_ROWS``.
 
     Args:

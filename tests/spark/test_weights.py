@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.audit.late_offsets import racks_of_audits, resumed_rows
-from jobs.audit.load_imbalance import WEIGHTS
+from jobs.audit.load_imbalance import Weights
 from jobs.storage.scratch import StagedKeys
 from jobs.workers.guard import WorkerLimits
 from schemas.tables import (
@@ -28,7 +28,7 @@ from tests.builders.tables import rows
 from tests.oracles import resume_oracle
 
 Row = dict[str, Any]
-RATIOS = WEIGHTS[:2]
+RATIOS = Weights._fields[:2]
 LIMITS = WorkerLimits(memory_mb=4_096, idle_timeout_s=60)
 SNAPSHOT = {"cluster_id": "c", "group_id": "g", "generation": 1, "position": 10, "observed_at": moment(10), "basis": "observed"}
 
