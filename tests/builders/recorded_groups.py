@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
 import pyarrow.parquet as pq
 
@@ -88,15 +87,15 @@ class Recording:
     steps: dict[str, list[RecordedStep]]
 
 
-def read_recording(folder: Path = RECORDED) -> Recording:
-    """Return what a folder's ``consumer_offsets.parquet`` and ``cluster_metadata.jsonl`` hold; the latter may be gzipped."""
-    topics = [row["look"] for line in _lines(folder) for row in decode_line(line) if "look" in row]
+def read_recording() -> Recording:
+    """Return what ``consumer_offsets.parquet`` and ``cluster_metadata.jsonl.gz`` of the recording hold."""
+    topics = [row["look"] for line in _lines() for row in decode_line(line) if "look" in row]
     names = {row["topic_id"]: row["topic"] for row in topics if row["topic_id"] is not None}
     looks = _looks(topics)
     records: dict[str, list[Record]] = defaultdict(list)
     rows: dict[str, list[SnapshotRow]] = defaultdict(list)
     ends: dict[str, list[int]] = defaultdict(list)
-    for record in _records(folder):
+    for record in _records():
         row = decode_record(record.key, record.value, record.offsets_partition, record.offset, record.timestamp_ms)
         if "snapshot" in row:
             rows[row["snapshot"]["group_id"]].append(row["snapshot"])
@@ -111,13 +110,12 @@ def read_recording(folder: Path = RECORDED) -> Recording:
     return Recording(names, dict(records), {group_id: list(_replayed(rows[group_id], ends[group_id], looks)) for group_id in sorted(rows)})
 
 
-def _lines(folder: Path) -> list[bytes]:
-    plain = folder / "cluster_metadata.jsonl"
-    return (plain.read_bytes() if plain.exists() else gzip.decompress((folder / "cluster_metadata.jsonl.gz").read_bytes())).splitlines()
+def _lines() -> list[bytes]:
+    return gzip.decompress((RECORDED / "cluster_metadata.jsonl.gz").read_bytes()).splitlines()
 
 
-def _records(folder: Path) -> Iterator[Record]:
-    table = pq.read_table(folder / "consumer_offsets.parquet", columns=["key", "value", "partition", "offset", "timestamp"])
+def _records() -> Iterator[Record]:
+    table = pq.read_table(RECORDED / "consumer_offsets.parquet", columns=["key", "value", "partition", "offset", "timestamp"])
     rows = sorted(table.to_pylist(), key=lambda row: (row["partition"], row["offset"]))
     return (Record(row["partition"], row["offset"], round(row["timestamp"].timestamp() * 1000), row["key"], row["value"]) for row in rows)
 

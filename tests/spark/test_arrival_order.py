@@ -24,7 +24,6 @@ from tests.builders.frames import TablesInMemory, decoded, moment
 Row = dict[str, Any]
 LANDED = (GROUP_RECORDS.name, OFFSET_SNAPSHOTS.name, SUBSCRIPTION_SNAPSHOTS.name, QUARANTINE.name)
 OF_RUN = ("run_sequence", "run_id")
-CONTENTS = {"commit": "offset_commit", "snapshot": "snapshot"}
 
 
 @dataclass

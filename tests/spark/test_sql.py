@@ -27,15 +27,6 @@ Ask = Callable[..., str]
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reading.md").read_text(encoding="utf-8")
 
 
-LAST_COLUMN = {
-    "unbalanced": "imbalance_ratios",
-    "cost": "pause_partition_ms",
-    "why": "movement_count",
-    "conformance": "generation_count",
-    "resume": "longest_since_commit_s",
-}
-
-
 @pytest.fixture(scope="module")
 def ask(spark: SparkSession, demo_warehouse: Path) -> Ask:
     """Return what a query prints."""

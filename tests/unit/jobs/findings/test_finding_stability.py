@@ -258,13 +258,13 @@ def test_no_finding_for_an_instance_id_of_one_process(history: list[Stored]) -> 
     assert numbers_found(Rule.DUPLICATE_INSTANCE_ID, *history) == []
 
 
-def passing(owners: str, minutes: float = 1, strategy: str = "range") -> list[Stored]:
+def passing(owners: str, minutes: float = 1) -> list[Stored]:
     """Return a group of three in which ``t1`` belongs to one after the other; ``-`` is nobody."""
     shapes = [{name: "t0" if name == "a" else "" for name in "abc"} for _ in owners]
     for shape, owner in zip(shapes, owners, strict=True):
         if owner != "-":
             shape[owner] = f"{shape[owner]} t1".strip()
-    return [stored(number + 1, shape, minute=number * minutes, strategy=strategy) for number, shape in enumerate(shapes)]
+    return [stored(number + 1, shape, minute=number * minutes) for number, shape in enumerate(shapes)]
 
 
 def test_partition_that_moves_back_and_forth_is_flapping() -> None:
