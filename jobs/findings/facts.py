@@ -16,7 +16,7 @@ from assignors.generation.subscriptions import existing_partition_counts, subscr
 from assignors.model import AssignmentMapping, GroupProblem
 from assignors.replay.recurrence import Recurrences
 from assignors.replay.steps import OBSERVED
-from jobs.findings.history import NOTHING_RECURS, GroupHistory, Moment
+from jobs.findings.history import NOTHING_RECURS, GroupHistory, Moment, SubscribedTopics
 from schemas.computed_row_types import StoredSnapshot, StoredSolution
 
 
@@ -68,7 +68,7 @@ class SnapshotFacts:
         session_timeouts_ms: member id -> ``session.timeout.ms``. None if the source does not show it, or the coordinator decides it.
         balance: the figures of the observed assignment; None if there is none.
         movements: the partitions whose owner changed since the generation before; none if that generation is not known.
-        before_repeated: see ``history.RecentPast``.
+        before_repeated, earlier_topics: see ``history.RecentPast``.
     """
 
     uncertain_topics: Sequence[str]
@@ -87,6 +87,7 @@ class SnapshotFacts:
     balance: Balance | None = None
     movements: Sequence[Movement] = ()
     before_repeated: Generation | None = None
+    earlier_topics: Sequence[SubscribedTopics] = ()
 
     @property
     def strategy(self) -> str:
@@ -109,16 +110,26 @@ class SnapshotFacts:
         return [partition for found, _, partition in (text.partition(" ") for text in texts) if found == code]
 
     def is_new_to_group(self, topic_partition: str) -> bool:
-        """Return whether a partition, as ``t-0``, did not exist in the generation before: a leader may not know it yet.
+        """Return whether a leader may not know a partition, as ``t-0``, yet: it did not exist in the generation before.
 
-        All partitions of a topic that was made again since are new. False if that generation is not known.
+        Nor does a leader know it if a generation that another one followed within the last five minutes subscribed to its topic, and did
+        not have it: rebalances do not make a leader look for new partitions of topics that it knows. All partitions of a topic that was
+        made again since are new. False if no generation before is known.
         """
+        topic, _, partition = topic_partition.rpartition("-")
+        if any(self._is_new_since(topics, topic, int(partition)) for topics in self.earlier_topics):
+            return True
         earlier = self.last_assigned_before
         if earlier is None:
             return False
-        topic, _, partition = topic_partition.rpartition("-")
         known = existing_partition_counts(earlier.problem).get(topic, 0)
         return int(partition) >= known or topic in self._recreated
+
+    def _is_new_since(self, topics: SubscribedTopics, topic: str, partition: int) -> bool:
+        if topic not in topics:
+            return False  # nobody subscribed to it then; a leader looks for a topic when a member begins to
+        count, topic_id = topics[topic]
+        return partition >= count or topic_id not in (None, self.problem.topics[topic].topic_id or topic_id)
 
     @cached_property
     def _recreated(self) -> frozenset[str]:
@@ -170,6 +181,7 @@ def gather_facts(
         audit.balance,
         () if audit.difference is None else audit.difference.movements,
         past.before_repeated,
+        past.earlier_topics,
     )
 
 

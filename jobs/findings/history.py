@@ -16,7 +16,8 @@ from assignors.audit.movements import HANDED_OVER, REASSIGNED, RETURNED, REVOKED
 from assignors.audit.passages import seat_of
 from assignors.audit.triggers import RETURN_MS, Evidence, Participant, Trigger
 from assignors.generation.generation import COOPERATIVE, Generation, Owner
-from assignors.model import Member, TopicPartition
+from assignors.generation.subscriptions import subscribed_topics
+from assignors.model import Member, Topic, TopicPartition
 from assignors.replay.recurrence import Recurrences, Seat
 
 WINDOW_MS = RETURN_MS
@@ -33,6 +34,11 @@ NOTHING_RECURS = Recurrences()
 
 OwnedPartition = tuple[TopicPartition, Owner]
 """A partition and its owner."""
+
+SubscribedTopics = Mapping[str, tuple[int, str | None]]
+"""Subscribed topic -> its partition count, 0 if it does not exist, and its topic id, None if that is not known."""
+
+NO_TOPIC = Topic(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +109,15 @@ class RecentPast:
         recurrences: what happened repeatedly within an hour or a day.
         before_repeated: of a rewrite within ``LEADERS_LOOK_MS`` of the generation that it repeats: the one before that, None if it is
             not known. No assignor ran since, and its leader may not have looked for new partitions since. None of all others.
+        earlier_topics: of each generation that another one followed within the last ``LEADERS_LOOK_MS``; equal ones in succession once. The
+            leader may have looked for new partitions last when one of them was the newest.
     """
 
     previous: Generation | None
     window: tuple[Moment, ...]
     recurrences: Recurrences
     before_repeated: Generation | None = None
+    earlier_topics: tuple[SubscribedTopics, ...] = ()
 
 
 @dataclass
@@ -122,6 +131,7 @@ class GroupHistory:
     _recurrences: Recurrences = NOTHING_RECURS
     _ran_at_ms: int | None = None
     _before_run: Generation | None = None
+    _topics: tuple[tuple[int, SubscribedTopics], ...] = ()
 
     def advance(self, generation: AuditedGeneration, observed: Generation, audit: Audit, recurrences: Recurrences) -> RecentPast:
         """Add a generation, and return what was before it.
@@ -133,19 +143,32 @@ class GroupHistory:
         """
         if generation.incarnation != self._incarnation:
             self._incarnation, self._previous, self._before, self._window = generation.incarnation, None, None, ()
-            self._recurrences, self._ran_at_ms, self._before_run = NOTHING_RECURS, None, None
+            self._recurrences, self._ran_at_ms, self._before_run, self._topics = NOTHING_RECURS, None, None, ()
         if not generation.is_follow_up:
             self._recurrences = recurrences
         previous, before = self._previous, self._before
         self._previous, self._before = observed, generation.evidence
         before_repeated = self._before_repeated(generation, previous)
+        earlier_topics = self._earlier_topics(generation, observed)
         if before is None or generation.evidence.is_poll or not generation.has_predecessor:
             self._window = ()
-            return RecentPast(previous, (), self._recurrences, before_repeated)
+            return RecentPast(previous, (), self._recurrences, before_repeated, earlier_topics)
         moment = _moment(before, generation, observed, audit)
         since = moment.observed_at_ms - WINDOW_MS
         self._window = (*(one for one in self._window if one.observed_at_ms >= since), moment)
-        return RecentPast(previous, self._window, self._recurrences, before_repeated)
+        return RecentPast(previous, self._window, self._recurrences, before_repeated, earlier_topics)
+
+    def _earlier_topics(self, generation: AuditedGeneration, observed: Generation) -> tuple[SubscribedTopics, ...]:
+        at_ms, exist, earlier = generation.evidence.observed_at_ms, observed.problem.topics, self._topics
+        found = {name: exist.get(name, NO_TOPIC) for name in subscribed_topics(observed.problem)}
+        now = {name: (topic.partition_count or 0, topic.topic_id) for name, topic in found.items()}
+        since = [at_ms for at_ms, _ in earlier[1:]]
+        if not earlier or earlier[-1][1] != now:
+            self._topics = (*earlier, (at_ms, now))
+            since.append(at_ms)
+        recent = sum(1 for one in since if one >= at_ms - LEADERS_LOOK_MS)
+        self._topics = self._topics[-recent - 1 :]
+        return tuple(topics for _, topics in self._topics[:-1])
 
     def _before_repeated(self, generation: AuditedGeneration, previous: Generation | None) -> Generation | None:
         at_ms = generation.evidence.observed_at_ms

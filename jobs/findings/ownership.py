@@ -85,9 +85,9 @@ def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
     "Partitions are left out",
     when=(
         "A partition exists, members subscribe to its topic, and no member was given it. It is a `warning` if all these partitions are "
-        "new to the group since the generation before, as after a topic was made again: its leader may not know them yet. It stays one if "
-        "a static member comes back within five minutes, since no assignor runs then. Withheld partitions do not count, nor do topics "
-        "that no metadata snapshot confirms. The rule also holds if only a metadata snapshot after the group's newest generation shows "
+        "new to the group since the generation before, as after a topic was made again: its leader may not know them yet. It stays one "
+        "for five minutes, however often the group rebalances. Withheld partitions do not count, nor do topics that no metadata snapshot "
+        "confirms. The rule also holds if only a metadata snapshot after the group's newest generation shows "
         "the partitions. Then the evidence has `seen_at`, the time of the first such snapshot. This is `critical` only if there is a "
         "metadata snapshot, and a record of the group's source, five minutes after `seen_at` or later. Until then it is a `warning`."
     ),

@@ -48,9 +48,9 @@ def uncertain_topics(snapshot: SnapshotFacts) -> Found | None:
     when=(
         "The group's own assignor, run on the same subscriptions and claims, gives other loads than the members have, or other "
         "partitions to nobody. In the first step of a cooperative rebalance only the loads count: which partitions are withheld is "
-        "the assignor's choice. The rule does not hold where all partitions that nobody was given are new to the group since the "
-        "generation before: its leader may not know them yet. The evidence names the partitions that would have another owner, the loads "
-        "of both, and the leader's client library if its bytes show it."
+        "the assignor's choice. The rule does not hold where all partitions that nobody was given are new to the group, as for "
+        "`partitions_left_out`: its leader may not know them yet. The evidence names the partitions that would have another owner, the "
+        "loads of both, and the leader's client library if its bytes show it."
     ),
     advice=f"{OTHER_LIBRARY} {OTHER_RELEASE}",
 )

@@ -35,17 +35,32 @@ def test_unassigned_partitions_are_a_critical_finding() -> None:
     assert finding.evidence == {"left_out_count": "2", "partitions": "t-1, t-3"}
 
 
-def test_new_partitions_left_out_are_first_a_warning_then_critical() -> None:
-    """The third was added, or its topic subscribed to, since the generation before; in the next one that is no excuse any more."""
-    both = [member(name, "tu") for name in "ab"]
-    before = stored(1, {"a": "t0", "b": "t1"})
-    for now in (
-        (stored(2, {"a": "t0", "b": "t1"}, topics={"t": 3}), stored(3, {"a": "t0", "b": "t1"}, topics={"t": 3})),
-        (stored(2, {"a": "t0", "b": "t1"}, *both, topics={"t": 2, "u": 1}), stored(3, {"a": "t0"}, *both, topics={"t": 1, "u": 1})),
-    ):
-        assert [one and one.severity for one in found(Rule.PARTITIONS_LEFT_OUT, before, *now)] == [None, "warning", "critical"]
+@pytest.mark.parametrize(("minute", "severity"), [(0.1, "warning"), (5, "warning"), (5.1, "critical")])
+def test_new_partitions_left_out_are_first_a_warning_then_critical(minute: float, severity: str) -> None:
+    """The third was added since the generation before. A leader looks for such every five minutes, however often its group rebalances."""
+    before = stored(1, {"a": "t0", "b": "t1"}, minute=-60)
+    now = stored(2, {"a": "t0", "b": "t1"}, topics={"t": 3}, minute=1)
+    later = [stored(3 + part, {"a": "t0", "b": "t1"}, topics={"t": 3}, minute=1 + minute * (part + 1) / 2) for part in range(2)]
+    severities = [one and one.severity for one in found(Rule.PARTITIONS_LEFT_OUT, before, now, *later)]
+    assert severities == [None, "warning", "warning", severity]
+    assert last(Rule.PARTITIONS_LEFT_OUT, stored(2, {}), *later).severity == "critical"
     both_kinds = stored(2, {"a": "t0"}, topics={"t": 3})
     assert last(Rule.PARTITIONS_LEFT_OUT, before, both_kinds).severity == "critical"
+
+
+def test_partitions_of_a_new_subscription_left_out_are_critical_in_the_next_generation() -> None:
+    """A leader looks for a topic when a member begins to subscribe to it."""
+    both = [member(name, "tu") for name in "ab"]
+    now = stored(2, {"a": "t0", "b": "t1"}, *both, topics={"t": 2, "u": 1}), stored(3, {"a": "t0"}, *both, topics={"t": 1, "u": 1})
+    severities = [one and one.severity for one in found(Rule.PARTITIONS_LEFT_OUT, stored(1, {"a": "t0", "b": "t1"}), *now)]
+    assert severities == [None, "warning", "critical"]
+
+
+def test_topic_that_was_made_while_members_subscribed_to_it_is_new_for_five_minutes() -> None:
+    both = [member(name, "tu") for name in "ab"]
+    before = stored(1, {"a": "t0", "b": "t1"}, *both)
+    now = [stored(number, {"a": "t0", "b": "t1"}, *both, topics={"t": 2, "u": 1}, minute=4 * number) for number in (2, 3, 4)]
+    assert [one and one.severity for one in found(Rule.PARTITIONS_LEFT_OUT, before, *now)] == [None, "warning", "warning", "critical"]
 
 
 @pytest.mark.parametrize(("minute", "severity"), [(0.1, "warning"), (5, "warning"), (5.1, "critical")])
@@ -73,8 +88,10 @@ def test_partitions_of_a_topic_that_was_made_again_are_new() -> None:
 
     before, now = stored(1, {"a": "t0", "b": "t1"}), stored(2, {"a": "", "b": ""})
     for ids, severity in ((("x", "y"), "warning"), (("x", "x"), "critical"), ((None, "y"), "critical"), (("x", None), "critical")):
-        history = map(of_topic, (before, now), ids)
+        history = list(map(of_topic, (before, now), ids))
         assert last(Rule.PARTITIONS_LEFT_OUT, *history).severity == severity
+        soon = of_topic(stored(3, {"a": "", "b": ""}, minute=4), ids[1])
+        assert last(Rule.PARTITIONS_LEFT_OUT, *history, soon).severity == severity
 
 
 @pytest.mark.parametrize(
