@@ -197,6 +197,10 @@ class GroupAudit:
         elif is_observed and current.claims_are_known:
             actual, is_eager = actual_revocations(compared.comparison.claimed_in(result))
             difference = replace(difference, actual_revocation_count=actual, is_eager=is_eager)
+        if current.evidence.is_conversion:  # nobody joins for it; the rebalance that follows has the revocations
+            difference = replace(difference, eager_revocation_count=0, is_eager=None)
+            if is_observed:
+                difference = replace(difference, actual_revocation_count=difference.cooperative_revocation_count)
         if solution.cooperative_revocation_count is not None:
             difference = replace(difference, cooperative_revocation_count=solution.cooperative_revocation_count)
         is_known = current.has_predecessor and (before is not None or self._previous is None)

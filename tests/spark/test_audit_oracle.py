@@ -52,6 +52,7 @@ class History:
             "generation": snapshot["generation"],
             "strategy": solution["strategy"],
             "group_type": snapshot["group_type"],
+            "is_conversion": snapshot["is_conversion"],
             "members": snapshot["members"],
             "held": {member["member_id"]: set(lists[member["member_id"]]) for member in snapshot["members"]},
             "claims": {
@@ -160,6 +161,9 @@ def _compare(solution: Row, now: Row, before: Row | None, withheld: dict, is_rew
         eager = cooperative = 0
         actual = 0 if solution["basis"] == "observed" else None
         is_eager = None
+    if now["is_conversion"]:
+        eager, is_eager = 0, None
+        actual = cooperative if solution["basis"] == "observed" else None
     if follows:
         eager = 0
     if solution["basis"] == "counterfactual" and solution["strategy"] == "cooperative-sticky" and (solution["rebalance_count"] or 0) > 1:

@@ -275,6 +275,19 @@ def test_a_counterfactual_has_no_part_in_what_the_recorded_assignor_withheld() -
     assert (observed.is_settled, counterfactual.is_settled) == (False, True)
 
 
+def test_a_conversion_revokes_nothing_that_stays() -> None:
+    """The coordinator writes it when a consumer-protocol group becomes classic. Members claim nothing until they join the next generation."""
+    of_brokers = generation(1, solution(OBSERVED, {"a": "t0", "b": "t1"}, "uniform"), solution(COUNTERFACTUAL, {"a": "t0", "b": "t1"}))
+    kept = [solution(basis, {"a": "t0", "b": "t1"}) for basis in (OBSERVED, COUNTERFACTUAL)]
+    converted = generation(1, *kept, evidence=evidence(1, is_conversion=True))
+    revoked = [[audit.difference for audit in step] for step in audits(of_brokers, converted, generation(2, *kept))[1:]]
+    assert [[one.eager_revocation_count for one in step] for step in revoked] == [[0, 0], [2, 2]]
+    assert [[one.actual_revocation_count for one in step] for step in revoked] == [[0, None], [2, None]]
+    assert [[one.is_eager for one in step] for step in revoked] == [[None, None], [True, None]]
+    other = generation(1, solution(OBSERVED, {"a": "t0", "b": ""}), evidence=evidence(1, is_conversion=True))
+    assert audits(of_brokers, other)[1][0].difference.actual_revocation_count == 1
+
+
 def test_actual_revocations_are_known_for_observed_rows_only() -> None:
     claiming = (member("a", owned="t0", at=1), member("b"))
     given = {"a": "t0", "b": "t1"}
