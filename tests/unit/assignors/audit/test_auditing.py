@@ -276,7 +276,7 @@ def test_a_counterfactual_has_no_part_in_what_the_recorded_assignor_withheld() -
 
 
 def test_a_conversion_revokes_nothing_that_stays() -> None:
-    """The coordinator writes it when a consumer-protocol group becomes classic. Members claim nothing until they join the next generation."""
+    """The coordinator writes it when a group becomes classic. Members claim nothing until they join the next generation."""
     of_brokers = generation(1, solution(OBSERVED, {"a": "t0", "b": "t1"}, "uniform"), solution(COUNTERFACTUAL, {"a": "t0", "b": "t1"}))
     kept = [solution(basis, {"a": "t0", "b": "t1"}) for basis in (OBSERVED, COUNTERFACTUAL)]
     converted = generation(1, *kept, evidence=evidence(1, is_conversion=True))
