@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from assignors.audit.triggers import Evidence, Origin, Participant, Past, Trigger, find_triggers
-from assignors.generation.generation import Owner, owner_of
+from assignors.generation.generation import SERVER_SIDE, Owner, owner_of
 from assignors.model import Member, Topic
 from assignors.replay.recurrence import Happening, Recurrence, Recurrences, Seat
 from assignors.replay.steps import Snapshot, Step
@@ -87,12 +87,12 @@ def _is_unexplained(before: Step, step: Step, at_ms: int) -> bool:
 
 
 def _evidence(step: Step, at_ms: int) -> Evidence:
-    """Return the facts of a generation without its protocol. If that changes, there is a conversion or the group is empty."""
+    """Return the facts of a generation. Its protocol follows from its strategy: if it changes, there is a conversion or the group is empty."""
     snapshot = step.snapshot
     return Evidence(
         snapshot.generation,
         at_ms,
-        is_consumer_protocol=False,
+        is_consumer_protocol=snapshot.strategy in SERVER_SIDE,
         is_conversion=snapshot.is_conversion,
         is_poll=snapshot.is_poll,
         is_follow_up=step.is_follow_up,

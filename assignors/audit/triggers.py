@@ -238,6 +238,7 @@ def _of_topics(before: Evidence, current: Evidence) -> set[Trigger]:
     found = set()
     subscribed_before, subscribed_now = (frozenset().union(*{one.topics for one in side.participants}) for side in (before, current))
     has_racks = any(one.rack is not None for one in current.participants)
+    changes_racks = _has_other_replicas if current.is_consumer_protocol else _has_other_racks
     for name in subscribed_before:
         then, now = before.topics.get(name), current.topics.get(name)
         if then is None or now is None:
@@ -251,7 +252,7 @@ def _of_topics(before: Evidence, current: Evidence) -> set[Trigger]:
             found.add(Trigger.TOPIC_CREATED)
         elif now.partition_count > then.partition_count:
             found.add(Trigger.PARTITIONS_ADDED)
-        if has_racks and not is_recreated and _has_other_racks(then, now):
+        if (has_racks or current.is_consumer_protocol) and not is_recreated and changes_racks(then, now):
             found.add(Trigger.RACK_CHANGED)
     return found
 
@@ -259,6 +260,15 @@ def _of_topics(before: Evidence, current: Evidence) -> set[Trigger]:
 def _has_other_racks(then: Topic, now: Topic) -> bool:
     """Return whether replicas of a partition moved to other racks: members with racks rebalance then (KIP-881)."""
     return any(set(old) != set(new) for old, new in zip(then.partition_racks or (), now.partition_racks or (), strict=False))
+
+
+def _has_other_replicas(then: Topic, now: Topic) -> bool:
+    """Return whether a partition has other numbers of replicas in its racks. A coordinator begins a new epoch then (KIP-1101).
+
+    It does so for members without racks too.
+    """
+    pairs = zip(then.partition_racks or (), now.partition_racks or (), strict=False)
+    return any(Counter(filter(None, old)) != Counter(filter(None, new)) for old, new in pairs)
 
 
 # -- protocol and strategy

@@ -7,6 +7,7 @@ import pytest
 from assignors.audit.passages import happening
 from assignors.replay.recurrence import Happening
 from assignors.replay.replay import Replay
+from assignors.replay.topic_metadata import ClusterLooks, TopicRun
 from tests.builders.histories import looks, member, play, snapshot
 
 
@@ -41,3 +42,12 @@ def test_happening_lists_members_that_left_and_came(now, expected: Happening) ->
         list(expected.came),
         expected.is_unexplained,
     )
+
+
+@pytest.mark.parametrize(("strategy", "is_unexplained"), [("uniform", False), ("range", True)])
+def test_racks_of_replicas_explain_an_epoch_of_the_consumer_protocol(strategy: str, is_unexplained: bool) -> None:
+    """Its coordinator begins one for members without racks too. A leader of such members does not look at racks."""
+    runs = [TopicRun(number, number, 1, "id", ((rack,),)) for number, rack in enumerate(("r1", "r2"))]
+    history = [snapshot(number, {"a": "t0"}, strategy=strategy, joined_at_ms=100 * number) for number in (1, 2)]
+    first, second = play(Replay(()), ClusterLooks([50, 150], {"t": runs}), *history)
+    assert happening(first, second, 7).is_unexplained is is_unexplained

@@ -40,6 +40,8 @@ KIP_848 = {"is_consumer_protocol": True, "strategy": "uniform"}
 BOTH = ("a", "b")
 S = participant("s-1", instance="s")
 IN_R1 = participant("a", rack="r1")
+TWICE = Topic(1, (("r1", "r1"),), "id of t")
+ORDERS = {1: ("r1", "r2"), 2: ("r2", None, "r1")}
 CASES = [
     # the group
     ("an empty first generation", [evidence(0)], ["group_created"]),
@@ -195,6 +197,26 @@ CASES = [
     (
         "of a replica that no member minds",
         [evidence(1, "a", topics={"t": racked("r1")}), evidence(2, "a", topics={"t": racked("r2")})],
+        NONE,
+    ),
+    (
+        "of a replica in a group of the consumer protocol, whose coordinator minds for all members",
+        [evidence(1, "a", topics={"t": racked("r1")}, **KIP_848), evidence(2, "a", topics={"t": racked("r2")}, **KIP_848)],
+        ["rack_changed"],
+    ),
+    (
+        "of one more replica in a rack there",
+        [evidence(1, "a", topics={"t": racked("r1")}, **KIP_848), evidence(2, "a", topics={"t": TWICE}, **KIP_848)],
+        ["rack_changed"],
+    ),
+    (
+        "of one more replica in a rack",
+        [evidence(1, IN_R1, topics={"t": racked("r1")}), evidence(2, IN_R1, topics={"t": TWICE})],
+        NONE,
+    ),
+    (
+        "only of replicas without a rack, and their order",
+        [evidence(number, "a", topics={"t": replace(TWICE, partition_racks=(racks,))}, **KIP_848) for number, racks in ORDERS.items()],
         NONE,
     ),
     (
