@@ -87,7 +87,7 @@ def _is_unexplained(before: Step, step: Step, at_ms: int) -> bool:
 
 
 def _evidence(step: Step, at_ms: int) -> Evidence:
-    """Return the facts of a generation. Its protocol follows from its strategy: if it changes, there is a conversion or the group is empty."""
+    """Return the facts of a generation. The strategy shows its protocol. If that changes, it is a conversion, or the group is empty."""
     snapshot = step.snapshot
     return Evidence(
         snapshot.generation,
