@@ -219,6 +219,7 @@ class StuckFactsRow(GenerationRow):
     member_ids: list[str]
     is_logged: bool
     reason: str | None
+    has_other_members: bool
 
 
 class GrowthFactsRow(GenerationRow):

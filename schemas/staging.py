@@ -310,6 +310,7 @@ STUCK_FACTS = StructType(
         StructField("member_ids", ArrayType(STRING)),
         StructField("is_logged", BOOLEAN),
         StructField("reason", STRING),
+        StructField("has_other_members", BOOLEAN),
     ]
 )
 """One row per group that rebalances since its newest generation; see ``jobs.findings.stuck`` for the fields."""

@@ -76,6 +76,7 @@ def stuck_facts(begun: DataFrame, events: DataFrame, audits: DataFrame, snapshot
     later = later.where(~is_seen | F.col("is_polled")).drop("observed_at", "is_polled")
     later = later.join(last_lines, ["cluster_id", "broker"], "left")
     in_order = F.struct("logged_at", "line_hash")  # of events in one millisecond the same one counts, in whatever order they landed
+    seen_members = F.when(is_seen, F.xxhash64(F.array_sort("member_ids")))
     lasting = later.groupBy(*GROUP_KEY).agg(
         F.min("logged_at").alias("since"),
         F.max(F.when(is_seen, F.col("logged_at")).otherwise(F.col("broker_until"))).alias("until"),
@@ -84,6 +85,7 @@ def stuck_facts(begun: DataFrame, events: DataFrame, audits: DataFrame, snapshot
         F.max_by("member_ids", F.when(is_seen, in_order)).alias("seen_ids"),
         F.bool_or(~is_seen).alias("is_logged"),
         F.min_by("reason", F.when(~is_seen, in_order)).alias("reason"),
+        F.coalesce(F.min(seen_members) != F.max(seen_members), F.lit(False)).alias("has_other_members"),
     )
     columns = {
         "observed_at_ms": F.unix_millis("observed_at"),

@@ -21,6 +21,7 @@ class StuckFacts:
         member_ids: the members in the last of these polls, else those of the newest generation.
         is_logged: a log has the beginning.
         reason: why the rebalance began, by the log; None without a log, or if the release of the broker logs no reasons.
+        has_other_members: the polls saw different members: a rebalance may have ended between two of them, and another one begun.
     """
 
     waited_ms: int
@@ -30,6 +31,7 @@ class StuckFacts:
     member_ids: Sequence[str]
     is_logged: bool
     reason: str | None
+    has_other_members: bool = False
 
 
 DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
@@ -47,7 +49,8 @@ FEWEST_POLLS = 3
         "known. This lasts for longer than the longest rebalance timeout of the members, or than 300 s if none is recorded. It begins with "
         "a line in the coordinator's log, or with the first poll that sees the group in PreparingRebalance or CompletingRebalance. The "
         "time counts up to the last such poll, or up to the last line of that broker about any group. Without a log, at least "
-        f"{FEWEST_POLLS} polls see it: two may see two short rebalances. Polls do not count for a "
+        f"{FEWEST_POLLS} polls see it: two may see two short rebalances. It is a `warning` if there is no log and they see different "
+        "members: a deployment makes one rebalance after the other. Polls do not count for a "
         "group of which records have landed: these displace its polls, also one that sees the end of the rebalance."
     ),
     advice=(
@@ -78,4 +81,5 @@ def endless_rebalance(facts: StuckFacts) -> Found | None:
             members=facts.member_ids,
         )
         | ({} if facts.state is None else {"state": facts.state}),
+        Severity.WARNING if facts.has_other_members and not facts.is_logged else None,
     )

@@ -111,6 +111,16 @@ def test_rebalance_lasts_from_its_first_sign_to_the_last_one(spark: SparkSession
     assert (of_both["reason"], of_both["state"], of_both["member_ids"]) == ("began at 105", "seen at 230", ["m230"])
 
 
+@pytest.mark.parametrize(
+    ("members", "differ"),
+    [([["a", "b"], ["b", "a"]], False), ([["a", "b"], ["a", "c"]], True), ([None, None], False)],
+    ids=["in another order", "another one", "not known"],
+)
+def test_polls_see_whether_the_members_change(spark: SparkSession, members: list[list[str] | None], differ: bool) -> None:
+    polls = [event_row("seen", (at_s, SEEN, "")) | {"member_ids": ids} for at_s, ids in zip((110, 170), members, strict=True)]
+    assert facts_of(spark, polls)["seen"]["has_other_members"] is differ
+
+
 @pytest.mark.parametrize("word", [SEEN, STARTED])
 def test_of_events_in_one_millisecond_the_same_one_counts_in_any_order(spark: SparkSession, word: str) -> None:
     pair = [event_row("seen", (110, word, broker)) | {"line_hash": broker, "state": broker, "reason": broker} for broker in "12"]

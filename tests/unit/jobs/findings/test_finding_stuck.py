@@ -30,6 +30,12 @@ def test_polls_alone_have_to_see_a_rebalance_three_times(poll_count: int, is_log
     assert (finding(replace(SEEN, poll_count=poll_count, is_logged=is_logged)) is not None) is is_stuck
 
 
+@pytest.mark.parametrize(("is_logged", "severity"), [(False, "warning"), (True, "critical")])
+def test_polls_that_see_other_members_may_have_seen_several_rebalances(is_logged: bool, severity: str) -> None:
+    seen = finding(replace(SEEN, has_other_members=True, is_logged=is_logged))
+    assert seen is not None and seen.severity == severity
+
+
 def test_finding_says_for_how_long_and_for_what_the_group_waits() -> None:
     seen = finding(SEEN)
     assert seen is not None and (seen.rule_id, seen.severity) == ("stuck_rebalancing", "critical")
