@@ -121,12 +121,16 @@ class _Parted:
 
 
 def _parted_topics(snapshot: SnapshotFacts) -> Iterator[_Parted]:
-    """Yield the topics whose owners differ from those of the first topic of the same size."""
+    """Yield the topics whose owners differ from those of the first topic of the same size.
+
+    A topic with partitions that the leader may not know yet had another size for it.
+    """
     owners = Holdings.of(snapshot.observed.assignment).owners_in(layout_of(snapshot.problem))
     (topics,) = subscribers_of(snapshot.problem)
     by_size: defaultdict[int, list[str]] = defaultdict(list)
+    grown = {one.rpartition("-")[0] for one in snapshot.observed_violations("unassigned") if snapshot.is_new_to_group(one)}
     for topic, size in owners.layout.sizes.items():
-        if topic in topics and topic not in snapshot.uncertain_topics:
+        if topic in topics and topic not in snapshot.uncertain_topics and topic not in grown:
             by_size[size].append(topic)
     for size, names in by_size.items():
         for name in names[1:]:
@@ -142,7 +146,8 @@ def _parted_topics(snapshot: SnapshotFacts) -> Iterator[_Parted]:
     when=(
         "The assignor is range, all members subscribe to the same topics, and two of these have equally many partitions. Kafka's range "
         "gives the partitions of one number to the same member in both topics. Here some of them have different owners. Topics of "
-        "different sizes are not compared: no record shows whether an application joins them."
+        "different sizes are not compared: no record shows whether an application joins them. Nor is a topic that has grown and whose new "
+        "partitions nobody was given, as for `partitions_left_out`."
     ),
     advice=(
         "An application that joins these topics by partition misses matches without an error. Check the leader's client library: Kafka's "

@@ -14,7 +14,7 @@ from jobs.findings.topic_spread import RANGES, parted_topics, unused_racks
 from schemas.vocabulary import Rule
 from tests.builders.golden_vectors import STRATEGIES, problem_of, read_vectors
 from tests.builders.histories import member
-from tests.builders.snapshots_of import Stored, facts, last, stored
+from tests.builders.snapshots_of import Stored, facts, last, numbers_found, stored
 
 COOPERATIVE = "cooperative-sticky"
 TWO_OF_FOUR = {"t": 4, "u": 4}
@@ -90,6 +90,14 @@ def test_range_that_parts_numbers_of_two_topics_is_a_warning() -> None:
         "warning", "range gives 2 of 4 partitions of u to another member than those of the same number of t: 1, 2",
     )  # fmt: skip
     assert finding.evidence["topics"] == "t, u"
+
+
+def test_topic_whose_new_partitions_its_leader_does_not_know_is_not_compared() -> None:
+    """For the leader u has four partitions of the six. Five minutes later that is no reason any more."""
+    given = {"a": "t0 t1 t2 u0 u1", "b": "t3 t4 t5 u2 u3"}
+    history = [group(given, {"t": 6, "u": 4}, "range", minute=0)]
+    history += [group(given, {"t": 6, "u": 6}, "range", minute=minute) for minute in (1, 6, 7)]
+    assert numbers_found(Rule.RANGE_NOT_COPARTITIONED, *history) == [3]
 
 
 def test_every_pair_of_topics_of_one_size_is_compared() -> None:
