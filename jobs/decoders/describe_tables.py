@@ -55,8 +55,7 @@ _LEAST_WIDTHS = {
     **{"COORDINATOR": 25, "ASSIGNMENT-STRATEGY": 20, "STATE": 15, "GROUP-EPOCH": 15, "TARGET-ASSIGNMENT-EPOCH": 25},
 }
 
-_NUMBER = re.compile(r"-?[0-9]{1,20}")
-_COUNT = re.compile(r"[0-9]{1,20}")
+_NUMBER, _COUNT = re.compile(r"-?[0-9]{1,20}"), re.compile(r"[0-9]{1,20}")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MEMBER_AND_HOST = re.compile(r"- -|(?:[a-zA-Z0-9_-]{22}|\S*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}) \S*/\S+")
 _HOST = re.compile(r"\S+")
@@ -91,9 +90,7 @@ _MARKED_LENGTH = 4096
 """Ids and addresses come first."""
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _SECOND_HALF = "\udc00"
-_NO_OFFSET = -1
-_UNKNOWN = "Unknown"
-_ENDING = "Dead"
+_NO_OFFSET, _UNKNOWN, _ENDING = -1, "Unknown", "Dead"
 
 
 class LostTopicNamesError(ValueError):
@@ -349,6 +346,8 @@ def _epochs(cells: Cells, held: Assignment) -> Row:
         if target or epoch is not None:
             raise ValueError("TARGET-EPOCH: expected a number beside a CURRENT-EPOCH or a TARGET-ASSIGNMENT, found '-'")
         return {"group_type": GroupType.CLASSIC.value, "assigned": held}
+    if epoch == target_epoch and any(not set(numbers).issubset(dict(target).get(topic, ())) for topic, numbers in held):
+        raise ValueError("CURRENT-ASSIGNMENT has more than TARGET-ASSIGNMENT at its epoch: the row was cut or damaged")
     facts: Row = {"group_type": GroupType.CONSUMER.value, "assigned": target, "current": held}
     facts.update(member_epoch=epoch, target_epoch=target_epoch)
     if "UPGRADED" in cells:

@@ -247,6 +247,10 @@ def expected(edition: str, group: Kafka, outputs: Sequence[str]) -> Group | None
     )
 
 
+def listed(held: Held | None) -> list[tuple[str, int]]:
+    return [(topic, number) for topic, numbers in (held or {}).items() for number in numbers]
+
+
 def assignment(held: Held | None) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return tuple((topic, tuple(sorted(numbers))) for topic, numbers in sorted((held or {}).items()) if numbers)
 
@@ -305,7 +309,9 @@ def kafkas(draw: st.DrawFn, ids: st.SearchStrategy[str] = names, kinds: Sequence
     state = draw(st.sampled_from(["Stable", "Empty", *states]))
     member = consumers(ids, kind, state in REBALANCING)
     members = () if state == "Empty" else draw(st.lists(member, min_size=1, max_size=4, unique_by=lambda one: one.member_id))
-    held = [(topic, number) for member in members for topic, numbers in member.held.items() for number in numbers]
+    held = [partition for member in members for partition in listed(member.held)]
+    # At the epoch of the target a member has nothing that the target gives to others.
+    before_target = {member.epoch for member in members if set(listed(member.held)) - set(listed(member.target))}
     known = [*dict.fromkeys(held), *draw(st.lists(st.tuples(topics, st.integers(0, 3)), unique=True, max_size=2))]
     has_commit = {partition: draw(st.booleans()) for partition in known}
     return Kafka(
@@ -315,7 +321,7 @@ def kafkas(draw: st.DrawFn, ids: st.SearchStrategy[str] = names, kinds: Sequence
         assignor=draw(st.sampled_from(["range", "cooperative-sticky", "org.acme.AnAssignorOfALongName"])) if members else "",
         coordinator=(draw(st.sampled_from(["b1", "broker-1.kafka.prod.acme.example", "0:0:0:0:0:0:0:1"])), 9092, draw(st.integers(0, 99))),
         epoch=draw(st.integers(0, 99)) if kind == "consumer" else None,
-        target_epoch=draw(st.integers(0, 99)) if kind == "consumer" else None,
+        target_epoch=draw(st.integers(0, 99).filter(lambda epoch: epoch not in before_target)) if kind == "consumer" else None,
         members=tuple(members),
         committed={
             partition: (draw(offsets), draw(st.one_of(st.none(), st.integers(0, 9)))) for partition in known if has_commit[partition]

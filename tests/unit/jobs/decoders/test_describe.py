@@ -596,6 +596,9 @@ def test_inconsistent_member_rows_are_rejected(header, count, cells, reason):
         (("3", "t:0", "-4", "t:0"), "TARGET-EPOCH: expected a whole number, found '-4'"),
         (("-2", "t:0", "4", "t:0"), None),
         (("3", "t:0,0", "4", "-"), None),
+        # A terminal or ``watch`` has cut t:1,10 at its width. Kafka's CurrentAssignmentBuilder takes what is not in the target away first.
+        (("4", "t:10", "4", "t:1"), "CURRENT-ASSIGNMENT has more than TARGET-ASSIGNMENT at its epoch: the row was cut or damaged"),
+        (("4", "t:1", "4", "t:1,10"), None),
     ],
 )
 def test_inconsistent_rows_of_reconciling_members_are_rejected(cells, reason):
