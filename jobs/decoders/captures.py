@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from io import BufferedIOBase
 from pathlib import Path
@@ -32,6 +32,8 @@ HEAD_BYTES = 1 << 16
 """The part of a text by which its kind is recognised."""
 LONGEST_TEXT_BYTES = 1 << 28
 """The longest line or description that is read at once: longer than the metadata of a million partitions."""
+_DECIDING_LINES = 5
+"""How many lines may show the kind of JSON lines: the first one may be cut, or a message of the program that printed them."""
 _KINDS = ", ".join(map(str, Source))
 _ENCRYPTED = "a Parquet file with an encrypted footer"
 
@@ -213,16 +215,26 @@ def _parquet_capture(path: Path, size: int) -> Capture:
     return Capture(readable_by_spark(path), facts.source, PARQUET, size, has_odd_times=facts.has_odd_times, types=facts.types)
 
 
-def _first_line(begin: bytes) -> str:
-    """Return the first line of a file as text; later lines may be damaged, and land in quarantine one by one.
+def _first_lines(content: BufferedIOBase) -> Iterator[str]:
+    """Yield the first lines of a text that are not blank, at most ``_DECIDING_LINES``.
 
     Raises:
         _OtherKindError: a file of another kind without line ends, such as an image, or one that unpacks to zeros without end.
         UnicodeDecodeError: a file of another kind.
     """
-    if len(begin) > LONGEST_TEXT_BYTES:
-        raise _OtherKindError(f"the first line is longer than {LONGEST_TEXT_BYTES} bytes")
-    return begin.decode().partition("\r")[0].strip()
+    count, error = 0, None
+    while count < _DECIDING_LINES and (begin := content.readline(LONGEST_TEXT_BYTES + 1)):
+        if len(begin) > LONGEST_TEXT_BYTES:
+            raise _OtherKindError(f"the first line is longer than {LONGEST_TEXT_BYTES} bytes")
+        try:
+            text = begin.decode()
+        except UnicodeDecodeError as found:  # a line that was cut may begin within a character
+            text, error = begin.decode(errors="replace"), found if count == 0 else error
+        for line in filter(str.strip, text.split("\r")[: _DECIDING_LINES - count]):
+            count += 1
+            yield line.strip()
+    if error is not None:
+        raise error
 
 
 def _text_capture(
@@ -293,7 +305,7 @@ def _lines_capture(path: Path, size: int, content: BufferedIOBase, begin: str, *
         _OtherKindError: it is neither, and ``is_log`` is false.
     """
     try:
-        return _ndjson_capture(path, size, _first_line(content.readline(LONGEST_TEXT_BYTES + 1)), begin)
+        return _ndjson_capture(path, size, content, begin)
     except _KnownFormatError:
         raise
     except _OtherKindError:
@@ -305,11 +317,18 @@ def _lines_capture(path: Path, size: int, content: BufferedIOBase, begin: str, *
         return Capture(str(path), Source.COORDINATOR_LOG, LINES, size)
 
 
-def _ndjson_capture(path: Path, size: int, first: str, begin: str) -> Capture:
-    source, problem = recognise_line(first)
+def _ndjson_capture(path: Path, size: int, content: BufferedIOBase, begin: str) -> Capture:
+    """Return JSON lines. The first line that can be read shows their kind: those before it land in quarantine, as later ones do."""
+    problems: list[tuple[Source | None, str]] = []
+    for line in _first_lines(content):
+        source, problem = recognise_line(line)
+        if source is not None and not problem:
+            return Capture(str(path), source, LINES, size, line_cluster_id(line) if source is Source.CLUSTER_METADATA else None)
+        problems.append((source, problem))
+    source, problem = problems[0] if problems else recognise_line("")
+    other = name_format(begin)
+    if other is not None:
+        raise _KnownFormatError(other)
     if source is None:
-        other = name_format(begin)
-        raise _OtherKindError(problem) if other is None else _KnownFormatError(other)
-    if problem:
-        raise InputError(f"input {path}: {problem}")
-    return Capture(str(path), source, LINES, size, line_cluster_id(first) if source is Source.CLUSTER_METADATA else None)
+        raise _OtherKindError(problem)
+    raise InputError(f"input {path}: {problem}")

@@ -329,6 +329,26 @@ def test_a_text_is_packed_or_not_whatever_its_name_says(tmp_path: Path, name: st
     assert (capture.is_gzip, capture.pieces) == (pack, (WHOLE,) if pack else (Piece(0, len(text), 1),))
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param("", id="blank"),
+        pytest.param('9, "timestamp_ms": 1, "key_b64": null}', id="without its beginning"),
+        pytest.param("\udce9'}", id="without the beginning of a letter"),
+        pytest.param('{"partition": 3, "off', id="without its end"),
+        pytest.param('Defaulted container "kafka" out of: kafka, exporter (init)', id="a message of kubectl"),
+        pytest.param(records.record_line(offset=-1), id="a negative offset"),
+        pytest.param("[" * 200_000, id="nested too deep"),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_first_line_that_cannot_be_read_does_not_hide_those_after_it(tmp_path: Path, first: str, end: str) -> None:
+    for name, line in (("raw", records.record_line()), ("look", look_line("eu"))):
+        (tmp_path / name).write_bytes(end.join((first, line, "")).encode(errors="surrogateescape"))
+    expected = {"raw": ("consumer-offsets", "lines", "eu"), "look": ("cluster-metadata", "lines", "eu")}
+    assert found(tmp_path) == expected
+
+
 def test_forced_source_has_to_match_the_content(tmp_path: Path) -> None:
     looks, offsets = lines(tmp_path / "looks", look_line()), parquet(tmp_path / "offsets")
     assert found(looks, forced=Source.CLUSTER_METADATA) == {"looks": ("cluster-metadata", "lines", None)}
