@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import logging
 import zlib
@@ -16,7 +17,7 @@ from jobs.decoders.describe import find_lost_topic_names, looks_like_describe
 from jobs.decoders.dump_log import NO_PARTITION, is_dump_after_markers, lacks_partition, looks_like_dump, with_headings
 from jobs.decoders.folders import KNOWN_FORMAT, NO_CAPTURE, NOT_ASKED_FOR, PassedOver, files_below, readable_by_spark, refuse_table, root_of
 from jobs.decoders.formatter_json import find_separator
-from jobs.decoders.other_formats import name_client_log, name_format, name_old_table
+from jobs.decoders.other_formats import name_binary, name_client_log, name_format, name_old_table
 from jobs.decoders.parquet_captures import AGAIN, ENCRYPTED_MAGIC, PLAIN_MAGIC, parquet_facts
 from jobs.decoders.plain_lines import plain_lines
 from jobs.decoders.text_pieces import WHOLE, Piece, RecordTooLongError
@@ -248,6 +249,8 @@ def _text_capture(
     try:
         with text_pieces.opened(str(path), is_gzip=is_gzip) as content:
             head = content.read(HEAD_BYTES)
+            if (packed := name_binary(head)) is not None:
+                raise _KnownFormatError(packed)
             text = head.decode(errors="replace")
             separator = find_separator(text)
             content.seek(0)
@@ -270,7 +273,7 @@ def _text_capture(
                 capture = _lines_capture(path, size, content, text, is_log=asked_for is Source.COORDINATOR_LOG)
             content.seek(0)
             pieces = () if capture.encoding == TEXT else _pieces(content, capture, is_read_whole=is_read_whole)
-    except (EOFError, zlib.error) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"input {path}: damaged gzip data ({error}); {AGAIN}") from None
     except UnicodeDecodeError as error:
         raise _OtherKindError(f"not a text file ({error})") from None

@@ -54,6 +54,30 @@ _FORMATS = (
         _RECORDS,
     ),
     _Format(
+        "the metadata that kcat -L prints, without offsets and topic ids",
+        re.compile(r'^(?:\{"originating_broker":|Metadata for (?:all topics|\S{1,249}) \(from broker )', re.MULTILINE),
+        None,
+        "collect writes topics, partitions, racks and offsets as a metadata snapshot",
+    ),
+    _Format(
+        "the metrics of a lag exporter, which have no assignment",
+        re.compile(r"^(?:# (?:HELP|TYPE) )?(?:kafka_consumergroup_|kminion_kafka_consumer_group_)\w+[ {]", re.MULTILINE),
+        None,
+        _GROUPS,
+    ),
+    _Format(
+        "the output of kaf group describe",
+        re.compile(r"^Group ID:[ \t]", re.MULTILINE),
+        re.compile(r"^Protocol Type:[ \t]", re.MULTILINE),
+        _GROUPS,
+    ),
+    _Format(
+        "an answer of Confluent's REST API, which has no assignment",
+        re.compile(r'^[ \t]*\{\s*"kind"\s*:\s*"KafkaConsumer', re.MULTILINE),
+        None,
+        _GROUPS,
+    ),
+    _Format(
         "the output of rpk group describe",
         re.compile(r"^(?:TOTAL-LAG +[0-9]|BALANCER(?: |$))", re.MULTILINE),
         re.compile(r"^(?:STATE|MEMBERS) ", re.MULTILINE),
@@ -180,6 +204,44 @@ def name_old_table(begin: str) -> str | None:
                 f"line {line}: found a table of kafka-consumer-groups from before Kafka 2.0, expected one of 2.0 to 4.3; describe the group"
                 " again with the tools of Kafka 2.0 to 3.7, which work with older brokers"
             )
+    return None
+
+
+_AGAIN = "unpack it, or pack its text with gzip alone"
+_PACKED = (
+    (0, b"PK\x03\x04", "a zip archive", "unpack it into a folder"),
+    *((257, mark, "a tar archive", "unpack it into a folder") for mark in (b"ustar\x0000", b"ustar  \x00")),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it into a folder"),
+    (0, b"\x28\xb5\x2f\xfd", "data packed with zstd", _AGAIN),
+    (0, b"\x04\x22\x4d\x18", "data packed with lz4", _AGAIN),
+    (0, b"\xfd7zXZ\x00", "data packed with xz", _AGAIN),
+    (4, b"1AY&SY", "data packed with bzip2", _AGAIN),
+    (0, b"\x1f\x8b", "data packed with gzip twice", _AGAIN),
+    (0, b"PAR1", "a Parquet file packed with gzip", "unpack it"),
+)
+"""Where the mark of a format is -> the mark, its name and what to do."""
+_SEGMENT_MAGIC = slice(16, 17), b"\x02"
+"""Where a segment of Kafka's log has the version of its first batch, after the base offset, the length and the leader epoch."""
+
+
+def name_binary(begin: bytes) -> str | None:
+    """Return a message if a file is packed, an archive, text of UTF-16 without its mark or of UTF-32, or a segment of a log; else None.
+
+    Args:
+        begin: the beginning of a file, unpacked if it is packed with gzip.
+    """
+    for at, mark, name, way_out in _PACKED:
+        if begin.startswith(mark, at):
+            return f"found {name}, which Evenkeel does not read; {way_out}"
+    first = begin[:64]
+    if any(not any(first[half::2]) and all(first[1 - half :: 2]) for half in (0, 1)) and len(first) > 1:
+        return "found UTF-32, or UTF-16 without a byte order mark, which Evenkeel does not read; write it as UTF-8"
+    where, magic = _SEGMENT_MAGIC
+    if begin[where] == magic and b"\0" in first[:8] and len(first) > 60:
+        return (
+            "found a segment of a log of Kafka, which Evenkeel does not read; print it with kafka-dump-log --offsets-decoder of Kafka 3.8"
+            " or newer"
+        )
     return None
 
 

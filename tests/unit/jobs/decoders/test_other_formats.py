@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import json
+import lzma
+import tarfile
+import zipfile
 from pathlib import Path
 
+import pyarrow
 import pytest
 from hypothesis import given, settings
 
@@ -76,6 +83,20 @@ OTHERS = {
         '{"topic":"__consumer_offsets","partition":0,"offset":1,"tstype":"create","ts":1,"broker":1,"key":"\\u0000","payload":"x"}\n',
         "kcat -J",
     ),
+    "kcat -L": ("Metadata for all topics (from broker 1: b:9092/1):\n 1 brokers:\n  broker 1 at b:9092 (controller)\n", "kcat -L"),
+    "kcat -L -J": (
+        '{"originating_broker":{"id":1,"name":"b:9092/1"},"query":{"topic":"*"},"controllerid":1,"brokers":[],"topics":[]}',
+        "kcat -L",
+    ),
+    "kafka_exporter": (
+        "# HELP kafka_consumergroup_lag Current Approximate Lag of a ConsumerGroup at Topic/Partition\n"
+        '# TYPE kafka_consumergroup_lag gauge\nkafka_consumergroup_lag{consumergroup="g",partition="0",topic="t"} 5\n',
+        "the metrics of a lag exporter",
+    ),
+    "Kafka Lag Exporter": ('kafka_consumergroup_group_lag{cluster_name="c",group="g",topic="t",partition="0"} 5.0\n', "a lag exporter"),
+    "KMinion": ('kminion_kafka_consumer_group_topic_lag{group_id="g",topic_name="t"} 5\n', "a lag exporter"),
+    "kaf": ("Group ID:\tg\nState:\t\tStable\nProtocol:\trange\nProtocol Type:\tconsumer\nOffsets:\n", "kaf group describe"),
+    "Confluent": ('{"kind": "KafkaConsumerLagList", "metadata": {}, "data": []}', "Confluent's REST API"),
     "rpk": (RPK, "rpk group describe"),
     "ConsumerOffsetChecker": (
         "[2017-07-04 16:19:49,132] WARN WARNING: ConsumerOffsetChecker is deprecated (kafka.tools.ConsumerOffsetChecker$)\n"
@@ -162,6 +183,50 @@ def test_known_format_is_refused_by_its_name_with_the_way_out(text: str, name: s
     assert str(refused.value).startswith(f"input {tmp_path}/f: found ")
     assert f"{name}" in str(refused.value) and "which Evenkeel does not read; " in str(refused.value)
     assert any(way in str(refused.value) for way in ("collect", "kafka-consumer-groups of Kafka 2.0"))
+
+
+def _archive(mode: str) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=mode) as archive:
+        entry = tarfile.TarInfo("members.txt")
+        entry.size = len(TABLE)
+        archive.addfile(entry, io.BytesIO(TABLE))
+    return file.getvalue()
+
+
+def _zip() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("members.txt", TABLE)
+    return file.getvalue()
+
+
+TABLE = (TEXTS / "table_before_a_prompt.txt").read_bytes()
+SEGMENT = (7 << 20).to_bytes(8, "big") + (92).to_bytes(4, "big") + (3).to_bytes(4, "big") + b"\x02" + b"\xa5\x00\x11\x80" * 20
+BINARIES = {
+    "zip": (_zip(), "a zip archive"),
+    "tar": (_archive("w"), "a tar archive"),
+    "tgz": (_archive("w:gz"), "a tar archive"),
+    "zstd": (pyarrow.compress(TABLE, codec="zstd", asbytes=True), "data packed with zstd"),
+    "lz4": (pyarrow.compress(TABLE, codec="lz4", asbytes=True), "data packed with lz4"),
+    "xz": (lzma.compress(TABLE), "data packed with xz"),
+    "bzip2": (bz2.compress(TABLE), "data packed with bzip2"),
+    "gzip twice": (gzip.compress(gzip.compress(TABLE)), "data packed with gzip twice"),
+    "UTF-16": (TABLE.decode().encode("utf-16-le"), "UTF-32, or UTF-16 without a byte order mark"),
+    "UTF-16, the other way": (TABLE.decode().encode("utf-16-be"), "UTF-32, or UTF-16 without a byte order mark"),
+    "UTF-32": (TABLE.decode().encode("utf-32"), "UTF-32, or UTF-16 without a byte order mark"),
+    "a segment": (SEGMENT, "a segment of a log of Kafka"),
+}
+"""Samples by the programs that write them; the segment is by the layout of Kafka's batches of version 2."""
+
+
+@pytest.mark.parametrize(("content", "name"), BINARIES.values(), ids=BINARIES)
+def test_packed_file_or_segment_is_refused_by_its_name(content: bytes, name: str, tmp_path: Path) -> None:
+    """An archive that is not packed, or packed as a whole, has the text of a table in it, beside names and zeros."""
+    (tmp_path / "f").write_bytes(content)
+    with pytest.raises(InputError) as refused:
+        find_captures((str(tmp_path / "f"),))
+    assert str(refused.value).startswith(f"input {tmp_path}/f: found {name}, which Evenkeel does not read; ")
 
 
 @pytest.mark.parametrize("text", OLD_TABLES.values(), ids=OLD_TABLES)
