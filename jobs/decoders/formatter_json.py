@@ -1,8 +1,8 @@
 """The output of ``kafka-console-consumer`` for ``__consumer_offsets`` with its formatters (Kafka 4.0 and newer): one JSON object a record.
 
 The tool writes nothing between the objects. If its stderr went to the same file, lines of stderr may be before, between and after them,
-also directly after an object. They are ignored. The tool prints neither offset nor time: the position of a record is computed from all
-parts (``jobs.decoders.formatter_merge``), and its time is the one in its value.
+also directly after an object. They are ignored. A file that somebody has cut may begin within an object. The tool prints neither offset
+nor time: the position of a record is computed from all parts (``jobs.decoders.formatter_merge``), and its time is the one in its value.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from schemas.wire.kafka_json import encode_key, encode_value
 from schemas.wire.record_fields import PRINTED_BY_FORMATTERS
 
 _BEGIN = re.compile(r"^[ \t]*(\{\s*\"key\"\s*:)\s*(?:null|\{\s*\"(?:type|version|data)\"\s*:)", re.MULTILINE)
+_BEGIN_AFTER_PIECE = re.compile(r"\}(\{\s*\"key\"\s*:)\s*\{\s*\"(?:type|version)\"\s*:")
+"""The first whole object of a file that begins within another one."""
 _DOCUMENT = re.compile(r"^\s*(?:#|```|~~~|<)", re.MULTILINE)
 """Beginnings of lines in Markdown, scripts and HTML, which may show an object as an example."""
 _OF_JSON = re.compile(r'[{}"]')
@@ -31,10 +33,19 @@ _TYPE = ("type", "version")
 def find_separator(begin: str) -> str | None:
     """Return the text that begins each object of a file and is nowhere else in it; None for a file of another kind.
 
-    Before the first object there may be lines of stderr.
+    Before the first object there may be lines of stderr, and a piece of another object.
     """
-    match = _BEGIN.search(begin)
+    match = _BEGIN.search(begin) or _BEGIN_AFTER_PIECE.search(begin)
     return match[1] if match is not None and not _DOCUMENT.search(begin, 0, match.start()) else None
+
+
+def decode_beginning(text: bytes) -> DecodedRow | None:
+    """Return the row of what is before the first object of a file, if a part of it may be the end of an object; else None."""
+    lines = [line for line in text.splitlines() if b"}" in line and not is_log_line(line.decode(errors="surrogateescape"))]
+    if not lines:
+        return None
+    detail = "expected a record as Kafka's formatters print it, found the end of one: the file was cut"
+    return quarantined("unreadable_object", "malformed_object", detail, b"\n".join(lines))
 
 
 def decode_object(text: bytes, number: int) -> DecodedRow:

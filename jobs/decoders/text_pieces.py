@@ -113,6 +113,19 @@ def read(path: str, piece: Piece, separator: bytes | None, *, is_gzip: bool) -> 
                 yield number, record
 
 
+def read_beginning(path: str, separator: bytes, *, is_gzip: bool) -> bytes:
+    """Return the text before the first separator, which ``read`` leaves out.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    text = b""
+    with opened(path, is_gzip=is_gzip) as content:
+        while separator not in text and (block := content.read(BLOCK_BYTES)):
+            text += block
+    return text.partition(separator)[0]
+
+
 def read_blocks(path: str, piece: Piece, block_bytes: int, *, is_gzip: bool) -> Iterator[bytes]:
     """Yield the text of a piece in blocks of whole lines; a longer line is a block of its own.
 
@@ -245,7 +258,7 @@ def _split(text: bytes, separator: bytes | None) -> list[bytes]:
     """Return the records of a text, lines with their ends; the last one may be incomplete."""
     if separator is None:
         return text.splitlines(keepends=True)
-    return [separator + rest for rest in text.split(separator)[1:]]  # the text before the first one of a file is blank
+    return [separator + rest for rest in text.split(separator)[1:]]  # for the text before the first one of a file see read_beginning
 
 
 def _without_end(line: bytes) -> bytes:

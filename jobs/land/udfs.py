@@ -21,7 +21,7 @@ from jobs.decoders.consumer_group_replay import Record, fold
 from jobs.decoders.decoded import Row, micros, quarantined
 from jobs.decoders.formatter_merge import ADRIFT, Event, UnalignableError, align, positions
 from jobs.decoders.offset_commit_columns import RAW_COLUMNS, split_commits
-from jobs.decoders.text_pieces import Piece, read, read_blocks, read_whole
+from jobs.decoders.text_pieces import Piece, read, read_beginning, read_blocks, read_whole
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import DecodingFailedError, Guard, WorkerLimits, few_collections, limited_memory, out_of_memory
 from schemas.row_types import AlignedRow, DecodedRow, FoldedRow, GroupEventRow, LoggedRow, RefusedLineRow
@@ -107,6 +107,8 @@ def _runs(records: Iterable[_Record]) -> Iterator[list[_Record]]:
 def _records(batches: Batches, separator: str | None) -> Iterator[_Record]:
     """Yield each record of the pieces with its piece and its number; ``batches`` has the columns of ``reading.PIECES``.
 
+    What is before the first separator of a file has the number 0.
+
     Raises:
         DecodingFailedError: see ``_records_of``.
     """
@@ -123,6 +125,8 @@ def _records_of(row: Row, separator: bytes | None) -> Iterator[tuple[int, bytes]
         DecodingFailedError: this machine cannot read a file that the driver could read.
     """
     try:
+        if separator is not None and row["start"] == 0:
+            yield 0, read_beginning(row["path"], separator, is_gzip=row["is_gzip"])
         yield from read(row["path"], Piece(row["start"], row["end"], row["number"]), separator, is_gzip=row["is_gzip"])
     except (OSError, EOFError, zlib.error) as error:
         raise _unreadable(row["path"], error) from error
@@ -174,13 +178,9 @@ def decode_formatter_objects(batches: Batches, separator: str) -> Batches:
     schema = to_arrow_schema(PART_ROWS)
     for records in _runs(_records(batches, separator)):
         rows = (
-            {
-                **formatter_json.decode_object(text, number),
-                "source_position": f"{piece['name']} object {number}",
-                "part": piece["path"],
-                "order_in_part": number,
-            }
+            {**row, "source_position": f"{piece['name']} object {number}", "part": piece["path"], "order_in_part": number}
             for piece, number, text in records
+            if (row := formatter_json.decode_object(text, number) if number else formatter_json.decode_beginning(text)) is not None
         )
         yield from to_batches(rows, schema, 2_000)
 

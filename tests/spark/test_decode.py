@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.decoders import cluster_metadata, consumer_offsets
+from jobs.decoders.captures import find_captures
 from jobs.decoders.decoded import LAST_MS
 from jobs.decoders.offset_commit_columns import RAW_COLUMNS, split_commits
 from jobs.decoders.text_pieces import WHOLE, Piece
@@ -218,6 +219,23 @@ def test_objects_are_found_by_file_and_number(tmp_path: Path) -> None:
     assert [(row["source_position"], row["order_in_part"], row["part"]) for row in rows] == [
         (f"d/f object {number}", number, str(tmp_path / "f")) for number in (7, 8)
     ]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\nProcessed a total of 3 messages\n"])
+def test_piece_of_an_object_before_the_first_one_is_quarantined(end: str, tmp_path: Path) -> None:
+    """A file that ``split`` has cut begins within an object."""
+    whole = '{"key":{"type":2,"data":{"group":"g"}},"value":null}'
+    stderr = 'Defaulted container "kafka" out of: kafka\n[2026-11-30 15:01:33,640] WARN {a} (kafka.Logger)\n'
+    (tmp_path / "f").write_text(f"{stderr}{whole[30:]}{end}{whole}\n{whole}")
+    [capture] = find_captures((str(tmp_path / "f"),))
+    assert capture.separator is not None
+    rows = decoded(decode_udfs.decode_formatter_objects, piece_batch(tmp_path / "f", *capture.pieces), separator=capture.separator)
+    assert [(row["source_position"], row["outcome"]) for row in rows] == [
+        ("d/f object 0", "quarantined"),
+        ("d/f object 1", "landed"),
+        ("d/f object 2", "landed"),
+    ]
+    assert (rows[0]["reason"], rows[0]["payload"]) == ("malformed_object", whole[30:].encode())
 
 
 def test_rows_of_parquet_are_found_by_file_and_number() -> None:
