@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jobs.decoders import text_pieces
 from jobs.decoders.coordinator_log import has_coordinator_line, looks_like_coordinator_log
-from jobs.decoders.describe import find_lost_topic_names, looks_like_describe
+from jobs.decoders.describe import find_fold, find_lost_topic_names, looks_like_describe
 from jobs.decoders.dump_log import NO_PARTITION, is_dump_after_markers, lacks_partition, looks_like_dump, with_headings
 from jobs.decoders.folders import KNOWN_FORMAT, NO_CAPTURE, NOT_ASKED_FOR, PassedOver, files_below, readable_by_spark, refuse_table, root_of
 from jobs.decoders.formatter_json import find_separator
@@ -264,6 +264,8 @@ def _text_capture(
                 capture = Capture(str(path), Source.DUMP_LOG, LINES, size, offsets_partition=offsets_partition)
             elif (old := name_old_table("\n".join(plain_lines(text)))) is not None:
                 raise _KnownFormatError(old)
+            elif (folded := find_fold(text)) is not None:
+                raise _KnownFormatError(folded)
             elif asked_for is Source.DESCRIBE or looks_like_describe(text):
                 content.seek(0)
                 _refuse_lost_names(path, content.read(LONGEST_TEXT_BYTES + 1))

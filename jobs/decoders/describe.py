@@ -29,6 +29,8 @@ from jobs.decoders.describe_model import (
 )
 from jobs.decoders.describe_notices import ABSENT, FAILED, OTHER, find_notice, is_own_notice
 from jobs.decoders.describe_tables import (
+    FIRST_WORDS,
+    MOST_WORDS,
     LostTopicNamesError,
     Table,
     begins_as_header,
@@ -44,6 +46,30 @@ def looks_like_describe(first_lines: str) -> bool:
     """Return whether a header or notice of the tool is among the first lines of a file. Many programs begin lines with ``Error:``."""
     lines = plain_lines(first_lines)
     return any(is_own_notice(line) or find_table(lines, at) for at, line in enumerate(lines))
+
+
+def find_fold(first_lines: str) -> str | None:
+    """Return the first header that was folded within a word, and what to do; None without one.
+
+    A terminal folds so, at one width. Rows cannot be put together again: one that ends at the width looks like one that goes on.
+    """
+    lines = plain_lines(first_lines)
+    for at, line in enumerate(lines):
+        if not line.startswith(FIRST_WORDS) or find_table(lines, at) is not None:
+            continue
+        whole = line
+        for other in lines[at + 1 : at + MOST_WORDS]:
+            if not other.strip() or len(other) > len(line):
+                break
+            whole += other
+            if find_table([whole], 0) is not None:
+                return (
+                    f"line {at + 1}: found a table of kafka-consumer-groups that was folded at {len(line)} columns, as a terminal shows it,"
+                    " and which Evenkeel does not read; save what the tool prints to a file"
+                )
+            if len(other) < len(line):
+                break
+    return None
 
 
 def find_lost_topic_names(whole: str) -> str | None:

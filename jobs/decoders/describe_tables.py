@@ -42,8 +42,8 @@ _HEADER = re.compile(
     r"|(?P<state>COORDINATOR \(ID\) ASSIGNMENT-STRATEGY STATE (?:GROUP-EPOCH TARGET-ASSIGNMENT-EPOCH )?#MEMBERS)"
     r"|(?<=GROUP )(?P<list>TYPE STATE|TYPE|STATE))"
 )
-_FIRST_WORDS = ("GROUP", "TOPIC", "CONSUMER-ID", "COORDINATOR")
-_MOST_WORDS = 11
+FIRST_WORDS = ("GROUP", "TOPIC", "CONSUMER-ID", "COORDINATOR")
+MOST_WORDS = 11
 _WIDTHS = {
     **{"PARTITION": 10, "LEADER-EPOCH": 15, "CURRENT-OFFSET": 15, "LOG-END-OFFSET": 15, "LAG": 15},
     **{"#PARTITIONS": 15, "CURRENT-EPOCH": 15, "TARGET-EPOCH": 15},
@@ -122,14 +122,14 @@ class Table(NamedTuple):
 
 def find_table(lines: Sequence[str], at: int) -> Table | None:
     """Return the table whose header starts at a line; None without one. The header may be folded between words."""
-    if not lines[at].lstrip().startswith(_FIRST_WORDS):
+    if not lines[at].lstrip().startswith(FIRST_WORDS):
         return None
     found = None
     words: list[str] = []
-    for count, line in enumerate(lines[at : at + _MOST_WORDS], start=1):
-        more = line.split(None, _MOST_WORDS)
+    for count, line in enumerate(lines[at : at + MOST_WORDS], start=1):
+        more = line.split(None, MOST_WORDS)
         words += more
-        if not more or len(words) > _MOST_WORDS:
+        if not more or len(words) > MOST_WORDS:
             break
         match = _HEADER.fullmatch(" ".join(words))
         if match is not None:  # The first lines of a folded header may be one by themselves: the longest counts.

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.decoders import describe
-from jobs.decoders.describe import find_lost_topic_names, looks_like_describe
+from jobs.decoders.describe import find_fold, find_lost_topic_names, looks_like_describe
 from jobs.decoders.describe_model import Description, Group, Line, Member, Offset, Place
 from tests.builders.describe_texts import Consumer, Kafka, filled_names, kafkas, plain_names, printed, rendered, sessions, wanted
 
@@ -631,6 +631,19 @@ def test_coordinator_that_a_terminal_has_cut_makes_no_group():
     assert description.groups == ()
     assert [line.place.number for line in description.rejects] == [4]
     assert [line.place.number for line in description.skipped] == [3]
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_table_whose_header_a_terminal_has_cut_is_named(width: int):
+    texts = [text for snapshot in SNAPSHOTS[::8] for text in snapshot["texts"].values()]
+    assert [find_fold(text) for text in texts] == [None] * len(texts)
+    for text in texts:
+        lines = text.split("\n")
+        folded = "\n".join(line[at : at + width] for line in lines for at in range(0, max(1, len(line)), width))
+        headers = [line for line in lines if line.startswith("GROUP")]
+        is_cut = any(" " not in line[width - 1 : width + 1] for line in headers if len(line) > width)
+        if is_cut:
+            assert f": found a table of kafka-consumer-groups that was folded at {width} columns" in str(find_fold(folded))
 
 
 def test_dash_as_instance_id_is_null():

@@ -229,6 +229,13 @@ def test_packed_file_or_segment_is_refused_by_its_name(content: bytes, name: str
     assert str(refused.value).startswith(f"input {tmp_path}/f: found {name}, which Evenkeel does not read; ")
 
 
+def test_table_that_a_terminal_has_folded_is_refused(tmp_path: Path) -> None:
+    rows = [SHARE.format(*cells) for cells in (("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT"), "gmhcnt")]
+    (tmp_path / "f").write_text("\n".join(piece for row in rows for piece in (row[:90], row[90:])))
+    with pytest.raises(InputError, match="f: line 1: found a table of kafka-consumer-groups that was folded at 90 columns"):
+        find_captures((str(tmp_path / "f"),))
+
+
 @pytest.mark.parametrize("text", OLD_TABLES.values(), ids=OLD_TABLES)
 def test_table_of_tools_before_2_0_is_refused_with_the_version_that_is_needed(text: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_text(text)
