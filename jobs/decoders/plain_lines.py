@@ -39,7 +39,7 @@ _OPENED = re.compile(rf"^(?:<[a-z]{{1,10}}>|\{{(?:noformat|code)(?::\w{{1,20}})?
 _CLOSED = re.compile(r"(?:</(?:code|pre|p)>|\{noformat\}|\{code\}){1,3}(?=\r?$)", re.MULTILINE)
 _BLANKS = str.maketrans("\u00a0\u202f", "  ")
 """Blanks that do not break a line, as web pages and mail programs write them for spaces."""
-_BLANK_HEADER = re.compile(rf"\b{_HEADER_WORDS}[ \t\u00a0\u202f]*[\u00a0\u202f][ \t\u00a0\u202f]*[A-Z(#]")
+_BLANK_HEADER = re.compile(rf"\b(?:{_HEADER_WORDS}|COORDINATOR \(ID\))[ \t\u00a0\u202f]*[\u00a0\u202f][ \t\u00a0\u202f]*[A-Z(#]")
 _BAR = re.compile(r"\|")
 _BARRED_HEADER = re.compile(rf"^[ \t]*(?:\|[ \t]*)?{_HEADER_WORDS}[ \t]*\|[ \t]*[A-Z(#]", re.MULTILINE)
 

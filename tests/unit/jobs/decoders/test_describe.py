@@ -182,6 +182,14 @@ def test_blanks_of_a_web_page_are_read_as_spaces(blank, session):
         assert parse(pasted, groups[0].group_id) == parse(text, groups[0].group_id)
 
 
+def test_blank_of_a_web_page_may_come_after_two_words_of_a_header():
+    """``--state`` of 2.0 begins with COORDINATOR (ID), and a web page may keep its single space."""
+    text = "COORDINATOR (ID)         ASSIGNMENT-STRATEGY STATE      #MEMBERS\nb1:9092 (0)              range               Stable     1\n"
+    pasted = parse(text.replace("  ", "\u00a0 "), "g")
+    assert pasted == parse(text, "g")
+    assert [group.state for group in pasted.groups] == ["Stable"]
+
+
 @pytest.mark.parametrize(("opened", "closed"), [("{noformat}", "{noformat}"), ("{code:bash}", "{code}"), ("<pre><code>", "</code></pre>")])
 def test_tags_beside_a_table_change_nothing(opened, closed):
     text = "\n".join([TABLE, *ROWS])
