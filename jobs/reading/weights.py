@@ -7,7 +7,7 @@ metadata snapshot before the group's next generation.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -28,27 +28,34 @@ class SeenPartition(NamedTuple):
 _TopicKey = tuple[str, str]
 
 
-def read_weights(tables: PublishedTables, groups: Sequence[StoredGeneration]) -> dict[GroupKey, PartitionWeights]:
+def read_weights(
+    tables: PublishedTables, groups: Sequence[StoredGeneration], more_topics: Collection[str] = ()
+) -> dict[GroupKey, PartitionWeights]:
     """Return the figures of each group's partitions.
+
+    Args:
+        more_topics: topics that may be new to the groups; ``partition_counts`` has them too.
 
     Raises:
         WarehouseDamagedError: a table cannot be read.
     """
-    times = snapshot_times(tables, {topic for group in groups for topic in _held(group)})
+    topics = {group.key: {*_held(group), *more_topics} for group in groups}
+    times = snapshot_times(tables, {topic for of_group in topics.values() for topic in of_group})
     nearest = {
         (group.key, topic): newest_two(times.get((group.key.cluster_id, topic), ()), group.until)
         for group in groups
-        for topic in _held(group)
+        for topic in topics[group.key]
     }
     seen = seen_partitions(
         tables, {(key.cluster_id, topic) for key, topic in nearest}, {time for pair in nearest.values() for time in pair}
     )
     commits = _commits(tables, groups, {topic for _, topic, _ in seen})
-    return {group.key: _weights_of(group, nearest, seen, commits.get(group.key, ())) for group in groups}
+    return {group.key: _weights_of(group, topics[group.key], nearest, seen, commits.get(group.key, ())) for group in groups}
 
 
 def _weights_of(
     group: StoredGeneration,
+    topics: Iterable[str],
     nearest: Mapping[tuple[GroupKey, str], Sequence[datetime]],
     seen: Mapping[tuple[str, str, datetime], Mapping[int, SeenPartition]],
     commits: Iterable[StoredRow],
@@ -71,7 +78,7 @@ def _weights_of(
         rate = _rate(at[1], now) if len(at) > 1 else None
         if rate is not None:
             throughput[topic, partition] = rate
-    newest = {topic: (group.key.cluster_id, topic, nearest[group.key, topic][0]) for topic in _held(group) if nearest[group.key, topic]}
+    newest = {topic: (group.key.cluster_id, topic, nearest[group.key, topic][0]) for topic in topics if nearest[group.key, topic]}
     counts = {topic: len(seen[key]) for topic, key in newest.items() if key in seen}
     return PartitionWeights(lag, throughput, max(used, default=None), counts)
 

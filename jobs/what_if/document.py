@@ -63,7 +63,7 @@ def _strategy(subject: Subject, rehearsal: Rehearsal, answer: Answer) -> Documen
         "stopped_count": asdict(answer.stopped),
         "round_count": asdict(answer.rounds),
         "tried": {"movement_count": asdict(answer.tried_movements), "stopped_count": asdict(answer.tried_stopped)},
-        "steps": list(steps_to(subject.stored, rehearsal.changes, answer.strategy, subject.threads)),
+        "steps": list(steps_to(subject.stored, rehearsal.changes, answer.strategy, subject.threads, subject.weights.partition_counts)),
     }
 
 

@@ -91,7 +91,7 @@ def explanation(plan: Plan) -> Iterator[str]:
 def general_steps(plans: Sequence[Plan]) -> tuple[str, ...]:
     """Return how a group is moved, the same for all; none where every group is blocked."""
     movable = next((plan for plan in plans if plan.verdict is not Verdict.BLOCKED), None)
-    return () if movable is None else tuple(steps_to(movable.stored, Changes(), DEFAULT_SERVER_STRATEGY, 1))
+    return () if movable is None else tuple(steps_to(movable.stored, Changes(), DEFAULT_SERVER_STRATEGY, 1, {}))
 
 
 def fleet_document(fleet: FleetPlan) -> Document:

@@ -31,7 +31,7 @@ def notes_on(subject: Subject, rehearsal: Rehearsal) -> Iterator[str]:
         yield "Every member has an instance id already."
     if not subject.stored.has_subscriptions:
         yield "The capture has no subscriptions: each member is taken to subscribe to all topics of the group."
-    yield from _unknown_topics(problem)
+    yield from _unknown_topics(subject, problem)
     yield from _grown_topics(subject, problem)
     if problem.topics.keys() - subject.stored.generation.problem.topics.keys():
         yield "Of topics that are new to the group nothing is known: their partitions count as without records."
@@ -51,12 +51,17 @@ def _heavy_partition(subject: Subject, problem: GroupProblem) -> Iterator[str]:
             yield f"{topic}-{partition} alone {text.format(share=share)}: one member reads it, whichever assignor runs."
 
 
-def _unknown_topics(problem: GroupProblem) -> Iterator[str]:
+def _unknown_topics(subject: Subject, problem: GroupProblem) -> Iterator[str]:
     """Yield which topics the members subscribe to that count as not there."""
+    seen = subject.weights.partition_counts
     unknown = sorted(subscribed_topics(problem) - existing_partition_counts(problem).keys())
     notes = [
         f"No partitions of {topic} are known to the group: it counts as a topic that does not exist. "
-        f"Say how many it has: --partitions {topic}=N."
+        + (
+            f"It has {seen[topic]} in the newest metadata snapshot: add --partitions {topic}={seen[topic]}."
+            if seen.get(topic)
+            else f"Say how many it has: --partitions {topic}=N."
+        )
         for topic in unknown
     ]
     yield from _first_of(notes, "topics that members subscribe to")

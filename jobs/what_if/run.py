@@ -57,7 +57,7 @@ def run(options: WhatIfOptions, warehouse: str) -> str:
     scenarios = read_changes(options)
     tables = open_published(warehouse)
     groups, refusals = read_named_groups(tables, options.groups, every_group=options.all, cluster_id=options.cluster_id)
-    weights = read_weights(tables, groups)
+    weights = read_weights(tables, groups, {topic for changes in scenarios.values() for topic in changes.subscribe or ()})
     answers: list[_Answer] = []
     for stored in groups:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from assignors.generation.generation import COOPERATIVE, SERVER_SIDE
 from jobs.reading.stored import StoredGeneration
@@ -12,15 +12,15 @@ from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, Flavour
 _NAMES_ON_BROKERS = {ours: kafkas for kafkas, ours in SERVER_STRATEGIES_BY_NAME.items()}
 
 
-def steps_to(group: StoredGeneration, changes: Changes, strategy: str, threads: int) -> Iterator[str]:
+def steps_to(group: StoredGeneration, changes: Changes, strategy: str, threads: int, partition_counts: Mapping[str, int]) -> Iterator[str]:
     """Yield a sentence a step; none for a group that only rebalances.
 
     Args:
         strategy: the assignor afterwards.
         threads: consumers of each member that is counted.
+        partition_counts: topic -> its partitions as far as a metadata snapshot shows them.
     """
-    for topic, count in sorted(changes.partitions.items()):
-        yield f"Give topic {topic} {count} partitions: kafka-topics.sh --alter --topic {topic} --partitions {count}."
+    yield from _to_partitions(group, changes, partition_counts)
     if changes.subscribe is not None:
         yield f"Deploy members that subscribe to {', '.join(changes.subscribe)}."
     if changes.static_ids and any(member.group_instance_id is None for member in group.generation.problem.members):
@@ -29,6 +29,16 @@ def steps_to(group: StoredGeneration, changes: Changes, strategy: str, threads: 
         yield f"Set client.rack={rack} of the members {pattern}, and restart them one after another."
     yield from _to_strategy(group, strategy)
     yield from _to_members(changes, threads)
+
+
+def _to_partitions(group: StoredGeneration, changes: Changes, partition_counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield which topics have to grow: Kafka refuses to alter one that has as many partitions."""
+    for topic, count in sorted(changes.partitions.items()):
+        known = group.generation.problem.topics.get(topic)
+        counts = [one for one in (known and known.partition_count, partition_counts.get(topic)) if one]
+        if not counts or max(counts) < count:
+            condition = "" if counts else ", unless it has them"
+            yield f"Give topic {topic} {count} partitions{condition}: kafka-topics.sh --alter --topic {topic} --partitions {count}."
 
 
 def _to_members(changes: Changes, threads: int) -> Iterator[str]:

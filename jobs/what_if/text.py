@@ -118,7 +118,7 @@ def _below(subject: Subject, rehearsal: Rehearsal) -> Iterator[str]:
     yield on_one_line(f"cheapest: {best.strategy}: {_price(best)}")
     named = [answer.strategy for answer in rehearsal.answers if answer.played is not None] if rehearsal.changes.strategies else []
     for strategy in dict.fromkeys([best.strategy, *named]):
-        steps = list(steps_to(subject.stored, rehearsal.changes, strategy, subject.threads))
+        steps = list(steps_to(subject.stored, rehearsal.changes, strategy, subject.threads, subject.weights.partition_counts))
         if steps:
             yield on_one_line(f"to get to {strategy}:")
             yield from (on_one_line(f"  {number}. {step}") for number, step in enumerate(steps, 1))

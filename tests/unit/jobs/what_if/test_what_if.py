@@ -150,6 +150,7 @@ def ask_of_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
         metadata("orders", 20, [150, *[0] * 5]),
         metadata("t", 5, [0] * 4),
         metadata("t", 20, [150] * 4),
+        metadata("u", 20, [0] * 2),
     ]
     write_warehouse(tmp_path / "w", generation("g", 10, two, {**ORDERS, "t": 3}), *looks)
 
@@ -172,6 +173,22 @@ def test_topics_that_have_grown_since_the_generation_are_named(ask_of_topics: An
     assert note in ask_of_topics() + "\n"
     for words in (("--partitions", "t=4"), ("--partitions", "t=5"), ("--subscribe", "orders")):
         assert "metadata snapshot" not in ask_of_topics(*words)
+
+
+def test_partition_count_of_a_topic_that_is_new_to_the_group_is_that_of_its_metadata_snapshot(ask_of_topics: Any):
+    note = "note: No partitions of {0} are known to the group: it counts as a topic that does not exist. {1}\n"
+    out = ask_of_topics("--subscribe", "orders,u,v") + "\n"
+    assert note.format("u", "It has 2 in the newest metadata snapshot: add --partitions u=2.") in out
+    assert note.format("v", "Say how many it has: --partitions v=N.") in out
+
+
+def test_topic_that_has_the_partitions_already_is_not_altered(ask_of_topics: Any):
+    """Kafka refuses to alter a topic that has as many."""
+    for words in (("--partitions", "t=4"), ("--partitions", "orders=6"), ("--subscribe", "orders,u", "--partitions", "u=2")):
+        assert "Give topic" not in ask_of_topics(*words)
+    assert "Give topic t 5 partitions: kafka-topics.sh --alter --topic t --partitions 5." in ask_of_topics("--partitions", "t=5")
+    expected = "Give topic v 3 partitions, unless it has them: kafka-topics.sh --alter --topic v --partitions 3."
+    assert expected in ask_of_topics("--subscribe", "v", "--partitions", "v=3")
 
 
 def test_topics_without_a_known_partition_count_are_named(ask: Any):
