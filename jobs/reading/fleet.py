@@ -127,7 +127,7 @@ def _summary(
     for row in findings:
         finding_counts[row["severity"]] += row["row_count"]
     newest_findings = tuple(
-        NewestFinding(row["severity"], row["rule_id"], _cycle_s(row["evidence"]))
+        NewestFinding(row["severity"], row["rule_id"], cycle_s(row["evidence"]))
         for row in findings
         if row["position"] == newest["position"]
     )
@@ -162,7 +162,8 @@ def _state(newest: StoredRow, found: Collection[str]) -> str:
     return "unsettled" if newest["is_settled"] is False else "stable"
 
 
-def _cycle_s(evidence: list[tuple[str, str]] | None) -> int | None:
+def cycle_s(evidence: Iterable[tuple[str, str]] | None) -> int | None:
+    """Return the seconds from one occurrence of a finding to the next, by its evidence; None of most rules."""
     cycle = dict(evidence or ()).get("cycle_seconds")
     return None if cycle is None else int(cycle)
 

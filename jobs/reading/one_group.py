@@ -62,14 +62,15 @@ class GroupGeneration:
         previous: the audit and the snapshot of the generation before, in the same order; None without one.
         movements: its observed rows of ``movements``, by topic and partition.
         findings: of this generation.
-        other_findings: of the rules that have found something in other generations only, one row of each, the newest: ``row_count`` is in
-            how many generations.
+        newest_findings: of the rules that have found something in any generation, one row of each, the newest: ``row_count`` is in how many
+            generations.
         offsets: of the partitions that members have or had before, and of the others of their topics that the group has committed.
         generation_count: generations of the group that are stored.
         until: time of the next generation; None for the newest one.
         empty_since: time from which on the group has no members; None for one that has some.
         deletion: of the group; None for one that was not deleted.
         newest_position: position of the newest generation.
+        newest_at: its time.
     """
 
     key: GroupKey
@@ -79,13 +80,14 @@ class GroupGeneration:
     previous_snapshot: StoredRow | None
     movements: Sequence[StoredRow]
     findings: Sequence[StoredRow]
-    other_findings: Sequence[StoredRow]
+    newest_findings: Sequence[StoredRow]
     offsets: Mapping[TopicPartition, PartitionOffsets]
     generation_count: int
     until: datetime | None
     empty_since: datetime | None
     deletion: Deletion | None
     newest_position: int
+    newest_at: datetime
 
     @property
     def is_of_a_moment(self) -> bool:
@@ -99,6 +101,11 @@ class GroupGeneration:
         row = self.snapshot or {}
         is_moving = row.get("state") in (GroupState.ASSIGNING.value, GroupState.RECONCILING.value)
         return is_moving and bool(row["members"]) and row["group_type"] == GroupType.CONSUMER.value and row.get("reconciled_at") is None
+
+    @property
+    def is_last_with_members(self) -> bool:
+        """Return whether it is the generation that the group has now, or had when its last members left."""
+        return self.until is None or self.until == self.empty_since
 
     @property
     def deleted_at(self) -> datetime | None:
@@ -142,14 +149,29 @@ def read_group_generation(
         previous_snapshot=None if previous is None else snapshots.get(previous),
         movements=sorted(movements, key=lambda row: (row["topic"], row["partition"])),
         findings=findings,
-        other_findings=[row for row in _newest_findings(tables, key) if row["rule_id"] not in {one["rule_id"] for one in findings}],
+        newest_findings=_newest_findings(tables, key),
         offsets=read_offsets(tables, key, partitions, until if moment is None else moment),
         generation_count=len(index),
         until=until,
         empty_since=_empty_since(index),
         deletion=read_deletions(tables, {key: newest_position}, _named(key)).get(key),
         newest_position=newest_position,
+        newest_at=index[-1]["observed_at"],
     )
+
+
+def newest_moment(tables: PublishedTables, cluster_id: str, since: datetime) -> datetime:
+    """Return the time of the newest generation, commit or metadata snapshot of a cluster; ``since`` if none is later.
+
+    Raises:
+        WarehouseDamagedError: a table cannot be read.
+    """
+    of_cluster = {"cluster_id": [cluster_id]}
+    newest = (
+        tables.latest(table, "cluster_id", "observed_at", of_cluster, since=since)
+        for table in ("generation_audits", "offset_snapshots", "topic_snapshots")
+    )
+    return max((found[cluster_id] for found in newest if found), default=since)
 
 
 def partitions_of(entries: Collection[StoredRow] | None) -> list[TopicPartition]:
@@ -237,7 +259,7 @@ def _commits(tables: PublishedTables, key: GroupKey, until: Mapping[str, datetim
 
 
 def _newest_findings(tables: PublishedTables, key: GroupKey) -> list[StoredRow]:
-    return tables.newest("findings", ("rule_id", "severity"), _FINDING_COLUMNS, _named(key))
+    return tables.newest("findings", ("rule_id", "severity"), (*_FINDING_COLUMNS, "evidence"), _named(key))
 
 
 def _named(key: GroupKey) -> dict[str, list[str]]:

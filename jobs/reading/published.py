@@ -124,14 +124,17 @@ class PublishedTables:
         absent = dict.fromkeys({*columns, *(f"{name}_sum" for name in sums)}.difference(rows[0]))
         return [{**row, **absent} for row in rows]
 
-    def latest(self, table: str, key: str, column: str, wanted: Filter | None = None) -> dict[Any, Any]:
+    def latest(self, table: str, key: str, column: str, wanted: Filter | None = None, *, since: datetime | None = None) -> dict[Any, Any]:
         """Return of each value of one column the largest value of another; nothing of a table that the run did not know.
+
+        Args:
+            since: the earliest ``observed_at``, pushed down as ``wanted`` is; None for all times.
 
         Raises:
             WarehouseDamagedError: the log or a file of the table cannot be read.
         """
         try:
-            read = self._read(table, (key, column), wanted)
+            read = self._read(table, (key, column), wanted, since)
             found = read.group_by([key]).aggregate([(column, "max")]).to_pylist() if read is not None else []
         except _READ_ERRORS as error:
             raise _damaged(self.folder, table, error) from error

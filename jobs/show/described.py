@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from jobs.pages.figures import movement_words
 from jobs.pages.generation_words import special, what_changed
-from jobs.pages.needs import HOLDS_WITHOUT_GROUP, severest_first
+from jobs.pages.needs import RECURRENT, holds_now, severest_first
+from jobs.reading.fleet import cycle_s
 from jobs.reading.one_group import GroupGeneration, PartitionOffsets, partitions_of
 from jobs.reading.published import StoredRow
 from jobs.show.members import NamedMember, members_of
@@ -92,8 +93,9 @@ class DescribedGeneration:
         change: what changed, in the words of the report; None where the generation before is not known.
         offsets_at: time of the newest metadata snapshot among the offsets; None without one.
         findings: of this generation, the severest first.
-        now_findings: of the newest generation, by rules that found nothing in this one; of a deleted group only what still holds.
+        now_findings: those that hold now, by rules that found nothing in this generation.
         other_findings: of the other rules that have found something only in other generations, the newest of each.
+        holding_rules: rules of which a finding holds now, see ``holds_now`` of jobs/pages/needs.py.
     """
 
     group: GroupGeneration
@@ -109,10 +111,20 @@ class DescribedGeneration:
     findings: tuple[StoredRow, ...]
     now_findings: tuple[StoredRow, ...]
     other_findings: tuple[StoredRow, ...]
+    holding_rules: frozenset[str]
 
 
-def describe_generation(group: GroupGeneration) -> DescribedGeneration:
-    """Return a generation as people ask for it."""
+def asks_for_calm(group: GroupGeneration) -> bool:
+    """Return whether it takes the newest moment of the cluster to know what holds now."""
+    return any(row["rule_id"] in RECURRENT and row["position"] == group.newest_position for row in group.newest_findings)
+
+
+def describe_generation(group: GroupGeneration, newest_moment: datetime | None = None) -> DescribedGeneration:
+    """Return a generation as people ask for it.
+
+    Args:
+        newest_moment: that has landed from the cluster; None for the time of the group's newest generation.
+    """
     names = members_of(group)
     audit, members = group.audit, [] if group.snapshot is None else group.snapshot["members"]
     owners = {one: names[row["member_id"]] for row in members for one in partitions_of(row["assigned"])}
@@ -126,10 +138,11 @@ def describe_generation(group: GroupGeneration) -> DescribedGeneration:
         "logged_causes": _known_from(CauseSource.LOG, causes),
         "likely_causes": _known_from(CauseSource.INFERRED, causes),
     }
-    others = sorted(group.other_findings, key=_severest_first)
-    now = [row for row in others if row["position"] == group.newest_position]
-    if group.deletion is not None:
-        now = [row for row in now if row["rule_id"] in HOLDS_WITHOUT_GROUP]
+    calm_ms = 0 if newest_moment is None else (newest_moment - group.newest_at) // timedelta(milliseconds=1)
+    holding = [row for row in group.newest_findings if _holds(row, group, calm_ms)]
+    found_here = {row["rule_id"] for row in group.findings}
+    others = sorted((row for row in group.newest_findings if row["rule_id"] not in found_here), key=_severest_first)
+    now = [row for row in others if row in holding]
     return DescribedGeneration(
         group=group,
         names=names,
@@ -147,7 +160,13 @@ def describe_generation(group: GroupGeneration) -> DescribedGeneration:
         findings=tuple(sorted(group.findings, key=_severest_first)),
         now_findings=tuple(now),
         other_findings=tuple(row for row in others if row not in now),
+        holding_rules=frozenset(row["rule_id"] for row in holding),
     )
+
+
+def _holds(row: StoredRow, group: GroupGeneration, calm_ms: int) -> bool:
+    is_of_newest = row["position"] == group.newest_position
+    return holds_now(row["rule_id"], is_of_newest, calm_ms, cycle_s(row["evidence"]), group.deletion is not None)
 
 
 def _severest_first(row: StoredRow) -> tuple[int | str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from assignors.audit.triggers import Trigger
 from jobs.pages.figures import moment, movement_words, words
-from jobs.pages.needs import could_be
+from jobs.pages.needs import could_be, severest_first
 from jobs.reading.deletions import Deletion
 from jobs.reading.published import StoredRow
 from jobs.reading.stored import GroupKey
@@ -192,13 +192,15 @@ def _cause_parts(
 
 
 def _change(described: DescribedGeneration) -> Iterator[Statement]:
-    audit, deletion = described.group.audit, described.group.deletion
+    deletion = described.group.deletion
     if deletion is not None:
         text = "The group was deleted, so its assignments need no change."
         yield Statement((text,), (_tombstone(described.group.key, deletion),))
-    for row in (*described.findings, *described.now_findings):
-        now = "" if row["position"] == audit["position"] else f" in the newest generation, {row['generation']}"
-        found = f"{row['severity'].capitalize()}, {words(row['rule_id'])}{now}: "
+    rows = (*described.findings, *described.now_findings)
+    for row in sorted(
+        rows, key=lambda row: (row["rule_id"] not in described.holding_rules, severest_first(row["severity"], row["rule_id"]))
+    ):
+        found = f"{row['severity'].capitalize()}, {words(row['rule_id'])}{_when(row, described)}: "
         yield Statement((found, Quoted(row["message"]), ". ", Quoted(row["advice"])), (_finding_rows(row),))
     if deletion is None:
         yield from _better_or_nothing(described)
@@ -210,16 +212,29 @@ def _change(described: DescribedGeneration) -> Iterator[Statement]:
         )
 
 
+def _when(row: StoredRow, described: DescribedGeneration) -> str:
+    """Return whether a finding is past, and of which generation it is if it is not of this one."""
+    if row["rule_id"] not in described.holding_rules:
+        return ", past"
+    is_of_this = row["position"] == described.group.audit["position"]
+    return "" if is_of_this else f" in the newest generation, {row['generation']}"
+
+
 def _better_or_nothing(described: DescribedGeneration) -> Iterator[Statement]:
     """Yield what another assignor would give, or that there is nothing to change."""
-    audit = described.group.audit
+    audit, is_last = described.group.audit, described.group.is_last_with_members
     reached = could_be(audit["imbalance_ratio"], audit["better_gain"])
     is_better = reached is not None and ratio(reached) != ratio(audit["imbalance_ratio"])
     if is_better:
-        text = f" the imbalance would be {ratio(reached)}. Rehearse it with what-if first."
+        text = f" the imbalance would {'be' if is_last else 'have been'} {ratio(reached)}."
+        text += " Rehearse it with what-if first." if is_last else ""
         yield Statement(("With ", Name(audit["better_strategy"]), text), (_audit_rows(audit),))
-    if not described.findings and not described.now_findings and not is_better:
+    if described.now_findings or is_better:
+        return
+    if not described.findings:
         yield Statement(("Nothing in this generation needs a change.",), (_audit_rows(audit),))
+    elif not any(row["rule_id"] in described.holding_rules for row in described.findings):
+        yield Statement(("Nothing of that holds now, so nothing needs a change.",), (_audit_rows(audit),))
 
 
 def _who_have(number: int, noun: str) -> str:

@@ -53,7 +53,9 @@ class Explanation(BaseModel):
     member_count: int = Field(ge=0, description="members of the generation")
     happened: tuple[ExplainedStatement, ...] = Field(description="what the generation did")
     why: tuple[ExplainedStatement, ...] = Field(description="why it came about, and where its imbalance comes from")
-    change: tuple[ExplainedStatement, ...] = Field(description="what to change, the most severe first")
+    change: tuple[ExplainedStatement, ...] = Field(
+        description="what to change: first what holds now, then what is past, each with the most severe first"
+    )
     rows: tuple[ExplainedRows, ...] = Field(description="the rows that show the statements")
 
 

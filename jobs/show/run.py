@@ -7,11 +7,11 @@ import json
 from jobs.reading.fleet import read_fleet
 from jobs.reading.groups import find_groups
 from jobs.reading.names import listed, shown, spellings
-from jobs.reading.one_group import GroupGeneration, read_group_generation
+from jobs.reading.one_group import newest_moment, read_group_generation
 from jobs.reading.published import PublishedTables, open_published
 from jobs.reading.stored import GroupKey
 from jobs.runtime.errors import UsageError
-from jobs.show.described import describe_generation
+from jobs.show.described import DescribedGeneration, asks_for_calm, describe_generation
 from jobs.show.document import generation_document, list_document
 from jobs.show.explained import explain
 from jobs.show.explained_text import explained_lines, explained_markdown
@@ -40,7 +40,7 @@ def answer_show(options: ShowOptions, warehouse: str) -> str:
     if key is not None:
         if options.json and options.limit is not None:
             raise UsageError("--limit of one group excludes --json: the document has all rows")
-        described = describe_generation(_read(tables, key, options))
+        described = _describe(tables, key, options)
         if options.json:
             return json.dumps(generation_document(described), indent=1)
         return "\n".join(generation_lines(described, options.limit or 0))
@@ -64,7 +64,7 @@ def answer_explain(options: ExplainOptions, warehouse: str) -> str:
     key = _one_group(tables, options.group, options)
     if key is None:
         raise UsageError(f"group {shown(options.group)}: is a pattern of several groups, expected the name of one")
-    explained = explain(describe_generation(_read(tables, key, options)))
+    explained = explain(_describe(tables, key, options))
     if options.format == "json":
         return json.dumps(explanation(explained).model_dump(mode="json"), indent=1)
     lines = explained_markdown(explained) if options.format == "markdown" else explained_lines(explained)
@@ -83,7 +83,7 @@ def _one_group(tables: PublishedTables, name: str, options: GenerationOptions) -
     return keys[0] if keys else None
 
 
-def _read(tables: PublishedTables, key: GroupKey, options: GenerationOptions) -> GroupGeneration:
+def _describe(tables: PublishedTables, key: GroupKey, options: GenerationOptions) -> DescribedGeneration:
     """Return the generation that is asked for.
 
     Raises:
@@ -91,4 +91,6 @@ def _read(tables: PublishedTables, key: GroupKey, options: GenerationOptions) ->
     """
     if options.generation is not None and options.at is not None:
         raise UsageError("--generation and --at exclude each other")
-    return read_group_generation(tables, key, options.generation, options.at)
+    group = read_group_generation(tables, key, options.generation, options.at)
+    moment = newest_moment(tables, key.cluster_id, group.newest_at) if asks_for_calm(group) else None
+    return describe_generation(group, moment)

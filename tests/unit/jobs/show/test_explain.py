@@ -18,7 +18,7 @@ from jobs.show.described import describe_generation
 from jobs.show.explanation import schema
 from jobs.show.text import generation_lines
 from schemas.tables import ALL_TABLES
-from tests.builders.published_warehouse import at, finding, generation, member, movement, write_warehouse
+from tests.builders.published_warehouse import at, finding, generation, member, metadata, movement, write_warehouse
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "docs" / "explain.schema.json"
 ORDERS = {"orders": 4}
@@ -72,6 +72,11 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         generation("described-848", 10, alone, ORDERS, has_subscriptions=False, is_generation_inferred=False),
         generation("new", 2, both, ORDERS, audited={"movement_count": 0, "triggers": ["group_created", "member_joined"]}),
         generation("emptied", 10, [], ORDERS, strategy=""),
+        generation("mended", 10, both, ORDERS, audited={**loads, **verdict}),
+        finding("mended", 10, "idle_members", "info", "1 idle", "Nothing."),
+        finding("mended", 10, "range_crowded", "critical", "Range gives a-1 3 of 4", "Use sticky."),
+        generation("mended", 20, both, ORDERS),
+        finding("mended", 20, "idle_members", "info", "1 idle", "Nothing."),
         *(
             generation(name, 10, both, ORDERS, audited={**verdict, "imbalance_ratio": ratio, "better_gain": 0.9})
             for name, ratio in (("even", 1.0), ("uneven", 1.5))
@@ -199,6 +204,33 @@ def test_a_text_of_a_client_stays_as_it_is_and_triggers_are_words(tmp_path: Path
 def test_symptoms_come_after_other_findings_of_their_severity(explain: Any) -> None:
     found = re.findall(r"^  (?:Critical|Warning), (.*?): ", explain("handing"), re.MULTILINE)
     assert found == ["idle members", "restart loop", "partition flapping"]
+
+
+def change(text: str) -> list[str]:
+    """Return the sentences under the last heading, without the numbers of their rows."""
+    return re.findall(r"^  (.*?) \[.*$", text.partition("What to change\n")[2].partition("\n\n")[0], re.MULTILINE)
+
+
+def test_what_a_newer_generation_does_not_have_is_past_and_comes_last(explain: Any) -> None:
+    assert change(explain("mended", "--generation", "10")) == [
+        "Info, idle members: 1 idle. Nothing.",
+        "Critical, range crowded, past: Range gives a-1 3 of 4. Use sticky.",
+        "With sticky the imbalance would have been 1.00.",
+    ]
+    assert change(explain("mended"))[0] == "Info, idle members: 1 idle. Nothing."
+
+
+@pytest.mark.parametrize(("newest", "past"), [(610, ""), (611, ", past")])
+def test_a_storm_is_past_after_ten_minutes_as_in_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], newest: int, past: str
+) -> None:
+    alone = [member("a-1", ["orders"], {"orders": [0, 1, 2, 3]})]
+    storm = finding("pay", 10, "rebalance_storm", "warning", "5 rebalances", "Look.")
+    folder = write_warehouse(tmp_path / "w", generation("pay", 10, alone, ORDERS), storm, metadata("other", newest, [1]))
+    assert cli.console_main(["explain", "pay", "--warehouse", str(folder)]) == 0
+    sentences = change(capsys.readouterr().out)
+    assert sentences[0] == f"Warning, rebalance storm{past}: 5 rebalances. Look."
+    assert sentences[1:] == (["Nothing of that holds now, so nothing needs a change."] if past else [])
 
 
 def test_markdown_has_the_same_sentences_with_names_as_code(explain: Any) -> None:

@@ -80,13 +80,14 @@ def stored(names: Sequence[str], number: int) -> GroupGeneration:
         previous_snapshot={**at, "position": 1, "members": members[: len(members) // 2]},
         movements=moved,
         findings=found,
-        other_findings=found[:1],
+        newest_findings=[{**found[0], "rule_id": "topics_missing", "evidence": None}],
         offsets={},
         generation_count=2,
         until=START + timedelta(seconds=1),
         empty_since=None,
         deletion=None,
         newest_position=3,
+        newest_at=START,
     )
 
 
