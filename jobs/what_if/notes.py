@@ -34,7 +34,7 @@ def notes_on(subject: Subject, rehearsal: Rehearsal) -> Iterator[str]:
     yield from _unknown_topics(subject, problem)
     yield from _grown_topics(subject, problem)
     if problem.topics.keys() - subject.stored.generation.problem.topics.keys():
-        yield "Of topics that are new to the group nothing is known: their partitions count as without records."
+        yield "The records of topics that are new to the group are not known: their partitions count as without records."
 
 
 def _heavy_partition(subject: Subject, problem: GroupProblem) -> Iterator[str]:

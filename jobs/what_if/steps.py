@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from assignors.generation.generation import COOPERATIVE, SERVER_SIDE
+from jobs.pages.figures import counted
 from jobs.reading.stored import StoredGeneration
 from jobs.what_if.changes import Changes
 from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, Flavour
@@ -38,7 +39,8 @@ def _to_partitions(group: StoredGeneration, changes: Changes, partition_counts: 
         counts = [one for one in (known and known.partition_count, partition_counts.get(topic)) if one]
         if not counts or max(counts) < count:
             condition = "" if counts else ", unless it has them"
-            yield f"Give topic {topic} {count} partitions{condition}: kafka-topics.sh --alter --topic {topic} --partitions {count}."
+            command = f"kafka-topics.sh --bootstrap-server HOST:PORT --alter --topic {topic} --partitions {count}"
+            yield f"Give topic {topic} {counted(count, 'partition')}{condition}: {command}."
 
 
 def _to_members(changes: Changes, threads: int) -> Iterator[str]:

@@ -186,8 +186,9 @@ def test_topic_that_has_the_partitions_already_is_not_altered(ask_of_topics: Any
     """Kafka refuses to alter a topic that has as many."""
     for words in (("--partitions", "t=4"), ("--partitions", "orders=6"), ("--subscribe", "orders,u", "--partitions", "u=2")):
         assert "Give topic" not in ask_of_topics(*words)
-    assert "Give topic t 5 partitions: kafka-topics.sh --alter --topic t --partitions 5." in ask_of_topics("--partitions", "t=5")
-    expected = "Give topic v 3 partitions, unless it has them: kafka-topics.sh --alter --topic v --partitions 3."
+    command = "kafka-topics.sh --bootstrap-server HOST:PORT --alter"
+    assert f"Give topic t 5 partitions: {command} --topic t --partitions 5." in ask_of_topics("--partitions", "t=5")
+    expected = f"Give topic v 3 partitions, unless it has them: {command} --topic v --partitions 3."
     assert expected in ask_of_topics("--subscribe", "v", "--partitions", "v=3")
 
 
