@@ -216,6 +216,7 @@ def _stored(
         leader_client=snapshot["leader_client"],
         kafka_version=next((row["kafka_version"] for row in recomputed), None),
         has_subscriptions=snapshot["has_subscriptions"] is not False,
+        is_protocol_known=snapshot["group_type"] is not None,
     )
 
 

@@ -42,12 +42,13 @@ class StoredGeneration:
         until: time of the group's next snapshot, when this generation was over; None for a generation that is the newest one.
         empty_since: time from which on the group has no members; None for one that has some.
         ended_at: when the group was deleted; None for one that was not.
-        is_consumer_protocol: whether it is a group of KIP-848.
+        is_consumer_protocol: whether it is known to be a group of KIP-848.
         generation: what its members subscribe to, claim and were given; for KIP-848 the target.
         clients: member id -> who it is.
         leader_client: client library of the leader; None where it is not known.
         kafka_version: release whose behaviour the audit recomputed the generation with; None without a recomputed assignment.
         has_subscriptions: False where the source has none: each member then subscribes to all topics that the group has.
+        is_protocol_known: False where the source does not show the protocol: the group then counts as classic.
     """
 
     key: GroupKey
@@ -61,6 +62,7 @@ class StoredGeneration:
     leader_client: str | None
     kafka_version: str | None
     has_subscriptions: bool
+    is_protocol_known: bool = True
 
 
 @dataclass(frozen=True)

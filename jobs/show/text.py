@@ -112,7 +112,7 @@ def _head_lines(described: DescribedGeneration) -> Iterator[str]:
         yield f"the group has no members since {moment(group.empty_since)} UTC"
     if group.deletion is not None:
         yield f"the group was deleted at {moment(group.deletion.at)} UTC"
-    facts = [described.protocol, plain(audit["strategy"] or None), count(audit["member_count"], "member")]
+    facts = [described.protocol, _assignor(audit), count(audit["member_count"], "member")]
     facts += [count(audit["partition_count"], "partition"), f"imbalance {ratio(audit['imbalance_ratio'])}"]
     yield ", ".join(fact for fact in facts if fact)
     if group.is_reconciling:
@@ -125,6 +125,13 @@ def _head_lines(described: DescribedGeneration) -> Iterator[str]:
         yield f"{count(missing, 'generation')} before it {'is' if missing == 1 else 'are'} not known"
     for cause in described.causes:
         yield f"cause: {cause_words(cause)}"
+
+
+def _assignor(audit: StoredRow) -> str:
+    """Return the assignor; nothing of a generation without members, which has none."""
+    if not audit["strategy"]:
+        return "assignor not known" if audit["member_count"] else ""
+    return plain(audit["strategy"])
 
 
 def reached(group: GroupGeneration) -> str:

@@ -29,6 +29,8 @@ def notes_on(subject: Subject, rehearsal: Rehearsal) -> Iterator[str]:
     yield from _newer_releases(subject, rehearsal.answers)
     if rehearsal.changes.static_ids and all(member.group_instance_id for member in subject.stored.generation.problem.members):
         yield "Every member has an instance id already."
+    if not subject.stored.is_protocol_known:
+        yield "The capture does not show the protocol: the group counts as a classic one."
     if not subject.stored.has_subscriptions:
         yield "The capture has no subscriptions: each member is taken to subscribe to all topics of the group."
     yield from _unknown_topics(subject, problem)

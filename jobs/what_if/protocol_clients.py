@@ -48,6 +48,8 @@ def client_unknowns(stored: StoredGeneration) -> Iterator[str]:
         yield f"Members write subscriptions of versions {listed}: they use several libraries or releases, and only the leader's is known."
     if not stored.has_subscriptions:
         yield "The capture has no subscriptions: each member is taken to subscribe to all topics of the group."
+    if not stored.is_protocol_known:
+        yield "The group's protocol is not known. It counts as classic here, and may use the consumer protocol already."
     if not stored.generation.strategy:
         yield "The group's assignor is not known."
 

@@ -88,9 +88,10 @@ def _without_unknown(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
 
 def _heading(subject: Subject) -> Iterator[str]:
     stored = subject.stored
-    protocol = "consumer protocol" if stored.is_consumer_protocol else "classic protocol"
+    known = "consumer protocol" if stored.is_consumer_protocol else "classic protocol"
+    protocol = known if stored.is_protocol_known else "protocol not known"
     client = f", {stored.leader_client}" if stored.leader_client else ""
-    strategy = stored.generation.strategy or "no assignor"
+    strategy = stored.generation.strategy or "assignor not known"
     yield on_one_line(
         f"{named(stored.key)}, generation {stored.generation.generation} of "
         f"{stored.observed_at:%Y-%m-%d %H:%M:%S} UTC: {strategy}, {protocol}{client}"

@@ -158,6 +158,7 @@ def test_static_members_and_session_timeouts_are_noted():
         ({"leader_client": None}, "The client library is not known."),
         ({"has_subscriptions": False}, "The capture has no subscriptions"),
         ({"strategy": ""}, "The group's assignor is not known."),
+        ({"is_protocol_known": False}, "The group's protocol is not known. It counts as classic here,"),
     ],
 )
 def test_what_records_do_not_show_is_said(other: dict[str, Any], sentence: str):

@@ -275,6 +275,17 @@ def test_steps_name_no_assignor_that_is_not_known(tmp_path: Path, capsys: pytest
     ]
 
 
+def test_what_a_described_text_does_not_show_is_not_called_classic_or_without_assignor(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    described = generation("g", 10, split(3, 3), ORDERS, strategy="", group_type=None, has_subscriptions=False)
+    write_warehouse(tmp_path / "w", described)
+    assert cli.console_main(["what-if", "--warehouse", str(tmp_path / "w"), "g"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("g of cluster c, generation 10 of 2026-11-21 02:00:10 UTC: assignor not known, protocol not known\n")
+    assert "note: The capture does not show the protocol: the group counts as a classic one.\n" in out
+    assert cli.console_main(["show", "--warehouse", str(tmp_path / "w"), "g"]) == 0
+    assert "\nassignor not known, 2 members, " in capsys.readouterr().out
+
+
 def test_changes_are_steps_too(ask: Any):
     words = ("--remove-members", "a-*", "--partitions", "orders=8", "--subscribe", "orders", "--static-ids", "--rack", "b-1=r")
     (document,) = json.loads(ask("pair", *words, "--strategies", "cooperative-sticky", "--json")[1])
