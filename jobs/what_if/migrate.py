@@ -14,6 +14,7 @@ from jobs.what_if.migration import FleetPlan, in_order, plan_migration
 from jobs.what_if.migration_text import fleet_document, plan_lines
 from jobs.what_if.options import WhatIfOptions
 
+PAGE_ENDINGS = (".html", ".htm")
 _EXCLUDED = (
     *("add_members", "remove_members", "partitions", "subscribe", "static_ids", "rack", "protocol", "scenario", "strategies", "members"),
     *("threads_per_member", "history", "backtest", "since"),
@@ -66,6 +67,11 @@ def _check(options: WhatIfOptions, warehouse: str) -> None:
         if getattr(options, name) != getattr(plain, name):
             raise UsageError(f"--migrate excludes --{name.replace('_', '-')}: it plays the move to the consumer protocol only")
     if options.output is not None:
+        if options.output.suffix.lower() not in PAGE_ENDINGS:
+            found = f"found {str(options.output)!r}"
+            raise UsageError(
+                f"--output: expected a name that ends with .html, since a page is written, {found}; the plan is printed as text"
+            )
         check_migration_page(options.output, warehouse)
 
 

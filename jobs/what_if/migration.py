@@ -108,6 +108,11 @@ class Plan:
     unknowns: tuple[str, ...]
 
     @property
+    def is_deleted(self) -> bool:
+        """Return whether the group was deleted: nobody has to move it."""
+        return self.stored.ended_at is not None
+
+    @property
     def verdict(self) -> Verdict:
         """Return the verdict in one word."""
         if not self.reasons:
@@ -171,13 +176,14 @@ def in_order(plans: Iterable[Plan]) -> list[Plan]:
     """Return plans with the fewest risks first: ready, then those that lose something, then blocked ones.
 
     Within each, those that move fewer partitions come first, then those of which more is known, then those with fewer members. Those
-    that cannot be played come last, since nobody knows what they move.
+    that cannot be played come last, since nobody knows what they move. Groups that were deleted come after all others.
     """
     verdicts = list(Verdict)
 
     def risk(plan: Plan) -> tuple[object, ...]:
         moving = plan.flip.movement_count if plan.flip is not None else 0
-        return verdicts.index(plan.verdict), plan.flip is None, moving, len(plan.unknowns), plan.before.member_count, plan.stored.key
+        of_moving = (verdicts.index(plan.verdict), plan.flip is None, moving, len(plan.unknowns), plan.before.member_count)
+        return plan.is_deleted, *of_moving, plan.stored.key
 
     return sorted(plans, key=risk)
 

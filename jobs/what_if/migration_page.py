@@ -84,7 +84,7 @@ class _Line:
             cluster=visible(stored.key.cluster_id),
             strategy=visible(stored.generation.strategy) or EN_DASH,
             kind=list(Verdict).index(plan.verdict),
-            reasons=" and ".join(reason.what.value for reason in plan.reasons),
+            reasons=" and ".join(reason.what.value for reason in plan.reasons) + (" (deleted)" if plan.is_deleted else ""),
             moves=None if flip is None else flip.movement_count,
             stopped=None if flip is None else flip.stopped_count,
             members=plan.before.member_count,
@@ -150,7 +150,7 @@ def render_plan(fleet: FleetPlan, run_id: str, name: str, most_bytes: int = MOST
     clusters = sorted({visible(plan.stored.key.cluster_id) for plan in plans})
     shared = {
         "title_begin": MIGRATION,
-        "total": len(plans),
+        "groups": counted(len(plans), "group"),
         "run_id": visible(run_id),
         "clusters": clusters,
         "has_clusters": len(clusters) > 1,

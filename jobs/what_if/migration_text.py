@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+from jobs.pages.figures import counted
 from jobs.runtime.locations import on_one_line
 from jobs.what_if.changes import Changes
 from jobs.what_if.document import Document
@@ -43,7 +44,8 @@ def plan_lines(fleet: FleetPlan) -> Iterator[str]:
         yield unplanned_groups(fleet)
     yield ""
     lines = list(table_lines([_HEAD, *map(_cells, plans)]))
-    for line, verdict in zip(lines, ["verdict", *(plan.verdict_text for plan in plans)], strict=True):
+    verdicts = [f"{plan.verdict_text} (deleted)" if plan.is_deleted else plan.verdict_text for plan in plans]
+    for line, verdict in zip(lines, ["verdict", *verdicts], strict=True):
         yield f"{line}  {verdict}"
     if len(plans) <= MOST_EXPLAINED:
         for plan in plans:
@@ -77,7 +79,9 @@ def summary(fleet: FleetPlan) -> str:
     counts = Counter(plan.verdict for plan in plans)
     parts = [f"{counts[verdict]:,} {words}" for verdict, words in VERDICT_WORDS.items() if counts[verdict]]
     already = f". The consumer protocol is used already by {consumer_count:,}" if consumer_count else ""
-    return f"{len(plans):,} classic {'group' if len(plans) == 1 else 'groups'}, fewest risks first: {', '.join(parts)}{already}."
+    deleted_count = sum(plan.is_deleted for plan in plans)
+    deleted = "" if not deleted_count else ", deleted" if len(plans) == 1 else f", {deleted_count:,} of them deleted"
+    return f"{counted(len(plans), 'classic group')}{deleted}, fewest risks first: {', '.join(parts)}{already}."
 
 
 def explanation(plan: Plan) -> Iterator[str]:
@@ -112,6 +116,7 @@ def _plan_document(plan: Plan) -> Document:
         "group_id": stored.key.group_id,
         "generation": stored.generation.generation,
         "observed_at": stored.observed_at.isoformat(),
+        "deleted_at": None if stored.ended_at is None else stored.ended_at.isoformat(),
         "strategy": stored.generation.strategy,
         "leader_client": stored.leader_client,
         "verdict": plan.verdict_text,

@@ -60,7 +60,7 @@ function tableOfPlan(table) {
     fill(shown);
     const range = shown.length ? `${NUMBERS.format(start + 1)}${DASH}${NUMBERS.format(start + shown.length)} of ` : "";
     const all = matching.length < lines.length ? ` (${NUMBERS.format(lines.length)} in all)` : "";
-    byId("shown").textContent = `${range}${NUMBERS.format(matching.length)} groups${all}`;
+    byId("shown").textContent = `${range}${NUMBERS.format(matching.length)} ${matching.length === 1 ? "group" : "groups"}${all}`;
     byId("previous").disabled = start === 0;
     byId("next").disabled = start + ROWS_SHOWN >= matching.length;
   }

@@ -109,13 +109,20 @@ def test_page_is_written_where_it_is_asked_for_and_replaces_only_a_plan(ask: Ask
     for _ in range(2):
         code, out, _ = ask("even", "--output", str(page))
         assert (code, out.splitlines()[-1]) == (0, str(page))
-    assert "<title>Evenkeel: migration of 1 groups" in page.read_text()
+    assert "<title>Evenkeel: migration of 1 group to the consumer protocol" in page.read_text()
     report = tmp_path / "report.html"
     report.write_text(page.read_text().replace("Evenkeel: migration", "Evenkeel: rebalances"))
     before = report.read_text()
     code, out, err = ask("even", "--output", str(report))
     assert (code, out, err) == (2, "", f"evenkeel: --output: {report} is a file that holds no migration plan; name another file\n")
     assert report.read_text() == before
+
+
+def test_page_has_the_ending_of_one(ask: Ask, tmp_path: Path):
+    """A text under the name of one would be HTML."""
+    code, out, err = ask("even", "--output", str(tmp_path / "plan.txt"))
+    said = "expected a name that ends with .html, since a page is written, found"
+    assert (code, out, list(tmp_path.iterdir())) == (2, "", []) and err.startswith(f"evenkeel: --output: {said} ")
 
 
 def test_nothing_is_written_into_tables(ask: Ask, warehouse: Path):

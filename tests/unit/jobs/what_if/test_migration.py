@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from assignors.model import AssignorError
 from jobs.reading.stored import PartitionWeights, StoredGeneration
 from jobs.what_if.co_partitioning import co_partitioned
-from jobs.what_if.migration import Plan, in_order, plan_migration
+from jobs.what_if.migration import FleetPlan, Plan, in_order, plan_migration
+from jobs.what_if.migration_text import fleet_document, plan_lines
 from schemas.vocabulary import Flavour
 from tests.builders.stored_groups import stored_group
 
@@ -172,6 +174,18 @@ def test_a_group_that_cannot_be_played_is_ready_with_unknown_movements(monkeypat
     monkeypatch.setattr("jobs.what_if.migration.play", fail)
     ready = plan(even())
     assert (ready.verdict_text, ready.flip, ready.unknowns[-1]) == ("ready", None, "What moves is not known: no result.")
+
+
+def test_groups_that_were_deleted_come_last_and_are_marked():
+    deleted = even(group_id="1", ended_at=datetime(2026, 11, 22, tzinfo=timezone.utc))
+    plans = in_order(map(plan, [deleted, even(group_id="2", strategy="stream")]))
+    assert [one.stored.key.group_id for one in plans] == ["2", "1"]
+    lines = list(plan_lines(FleetPlan(tuple(plans))))
+    assert lines[0] == "2 classic groups, 1 of them deleted, fewest risks first: 1 ready, 1 blocked."
+    assert [line.endswith("  ready (deleted)") for line in lines[3:5]] == [False, True]
+    assert next(iter(plan_lines(FleetPlan((plan(deleted),))))) == "1 classic group, deleted, fewest risks first: 1 ready."
+    found = [one["deleted_at"] for one in fleet_document(FleetPlan(tuple(plans)))["groups"]]
+    assert found == [None, "2026-11-22T00:00:00+00:00"]
 
 
 def test_order_is_by_risk():

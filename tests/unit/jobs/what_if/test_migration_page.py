@@ -46,7 +46,7 @@ def test_page_loads_nothing_and_is_known_as_a_migration_plan():
     (html,) = pages(group()).values()
     (policy,) = (attributes["content"] for tag, attributes in Outline(html).tags if attributes.get("http-equiv"))
     assert LOADS_NOTHING.fullmatch(policy)
-    assert f"<title>{MIGRATION} of 1 groups" in html
+    assert f"<title>{MIGRATION} of 1 group to the consumer protocol" in html
     assert not re.search(r"(src|href)=\"(?!#)", html)
 
 
