@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from jobs.reading.deletions import Deletion, read_deletions
+from jobs.reading.groups import clusters_of
 from jobs.reading.names import matching, no_group
 from jobs.reading.published import Filter, PublishedTables, StoredRow
 from jobs.reading.stored import GroupKey
@@ -90,7 +91,7 @@ def read_fleet(tables: PublishedTables, pattern: str | None = None, cluster_id: 
     for row in tables.newest("generation_audits", parts, _COLUMNS, wanted, sums=_SUMS):
         audits[GroupKey(row["cluster_id"], row["group_id"])].append(row)
     if not audits:
-        raise no_group(cluster_id)
+        raise no_group(cluster_id, clusters_of(tables))
     chosen = set(audits) if pattern is None else matching(pattern, audits)
     findings: dict[GroupKey, list[StoredRow]] = defaultdict(list)
     for row in tables.newest("findings", (*GROUP_KEY, "rule_id", "severity"), ("evidence",), of_cluster):

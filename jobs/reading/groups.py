@@ -99,10 +99,19 @@ def find_groups(
     if every_group:
         chosen = set(counts)
         if not chosen:
-            raise no_group(cluster_id)
+            raise no_group(cluster_id, clusters_of(tables))
     else:
         chosen = {key for name in names for key in _matching(name, counts, tables, cluster_id)}
     return {key: counts[key] for key in sorted(chosen)}
+
+
+def clusters_of(tables: PublishedTables) -> set[str]:
+    """Return the clusters that have groups.
+
+    Raises:
+        WarehouseDamagedError: a table cannot be read.
+    """
+    return {cluster_id for (cluster_id,) in tables.counts("generation_audits", ("cluster_id",), {"basis": [str(Basis.OBSERVED)]})}
 
 
 def in_batches(groups: Mapping[GroupKey, int], most: int) -> Iterator[list[GroupKey]]:
@@ -147,7 +156,7 @@ def _matching(name: str, keys: Collection[GroupKey], tables: PublishedTables, cl
     if tables.counts("offset_snapshots", GROUP_KEY, _of(spellings(name), cluster_id)):
         raise only_commits(name)
     known = _generation_counts(tables, None, cluster_id)
-    clusters = {key.cluster_id for key in _generation_counts(tables, None, None)} if cluster_id is not None and not known else ()
+    clusters = clusters_of(tables) if cluster_id is not None and not known else ()
     raise no_match(name, known, cluster_id, clusters)
 
 

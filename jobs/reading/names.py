@@ -52,7 +52,7 @@ def no_match(name: str, known: Collection[GroupKey], cluster_id: str | None, clu
         known: the groups that there are; of the cluster alone where one is named.
         clusters: that there are.
     """
-    if is_pattern(name):
+    if is_pattern(name) and known:
         return UsageError(f"groups {shown(name)}: the pattern matches none of the {len(known)} groups{of_cluster(cluster_id)}")
     if cluster_id is not None and not known:
         return UsageError(f"cluster {shown(cluster_id)}: found no group of it, {_nearest(cluster_id, clusters)}")
@@ -66,8 +66,15 @@ def only_commits(name: str) -> UsageError:
     return UsageError(f"group {shown(name)}: only its offset commits have landed, so it has no generation; the report has its lag")
 
 
-def no_group(cluster_id: str | None) -> UsageError:
-    """Return what is wrong where there is no group at all."""
+def no_group(cluster_id: str | None, clusters: Collection[str] = ()) -> UsageError:
+    """Return what is wrong where there is no group at all.
+
+    Args:
+        clusters: that have groups, as far as they are known.
+    """
+    if cluster_id is not None and clusters:
+        others = difflib.get_close_matches(cluster_id, sorted(clusters), n=NEAREST, cutoff=0.5) or sorted(clusters)[:NEAREST]
+        return UsageError(f"groups of cluster {shown(cluster_id)}: found none, expected a cluster such as {listed(others)}")
     return UsageError(f"groups{of_cluster(cluster_id)}: found none, expected at least one; look at what has landed with `report`")
 
 

@@ -105,7 +105,7 @@ function tableOfGroups(table) {
     fill(shown);
     const range = shown.length ? `${NUMBERS.format(first + 1)}\u2013${NUMBERS.format(first + shown.length)} of ` : "";
     const all = matching.length < lines.length ? ` (${NUMBERS.format(lines.length)} in all)` : "";
-    byId("shown").textContent = `${range}${NUMBERS.format(matching.length)} groups${all}`;
+    byId("shown").textContent = `${range}${NUMBERS.format(matching.length)} ${matching.length === 1 ? "group" : "groups"}${all}`;
     byId("previous").disabled = first === 0;
     byId("next").disabled = first + ROWS_SHOWN >= matching.length;
   }

@@ -105,6 +105,7 @@ def test_groups_are_chosen_by_name_and_pattern(groups: Path, names: list[str], o
         (["zzzzz\n"], {}, r"^group 'zzzzz\\n': .* of which there are 6, none with a similar name$"),
         (["q*"], {}, r"^groups 'q\*': the pattern matches none of the 7 groups of the warehouse$"),
         (["payments"], {"cluster_id": "e"}, r"^cluster 'e': found no group of it, "),
+        (["pay*"], {"cluster_id": "e"}, r"^cluster 'e': found no group of it, "),
         (["payouts"], {"cluster_id": "d"}, r"^group 'payouts': not among the groups of cluster 'd', the nearest names are 'payments'$"),
         (
             ["empty"],

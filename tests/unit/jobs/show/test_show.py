@@ -288,7 +288,8 @@ def test_list_names_clusters_where_there_are_several(show: Any) -> None:
         (("pay", "--at", "2:00", "--generation", "1"), "--generation and --at exclude each other"),
         (("p*", "--generation", "20"), "--generation and --at need the name of one group"),
         (("even", "--json", "--limit", "3"), "--limit of one group excludes --json: the document has all rows"),
-        (("--cluster-id", "north"), "groups of cluster 'north': found none"),
+        (("--cluster-id", "north"), "groups of cluster 'north': found none, expected a cluster such as 'c', 'east', 'west'"),
+        (("--cluster-id", "wast"), "groups of cluster 'wast': found none, expected a cluster such as 'west', 'east'"),
     ],
 )
 def test_mistake_is_one_line(warehouse: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str) -> None:
