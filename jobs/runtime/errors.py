@@ -117,12 +117,19 @@ OF_A_STOPPED_SPARK = ("No active or default Spark session found", "SparkContext 
 """Parts of Spark's messages for calls and jobs after it has begun to stop."""
 
 
+TRACEBACK = "Traceback (most recent call last):"
+"""Python's line before the places of an error; Spark writes it after the class of its own error."""
+
+
 OUT_OF_MEMORY = "OutOfMemoryError"
 """Part of the name of the JVM's error for a full heap, and of Spark's error when it cannot get its share of the heap."""
 
 
 def explain(error: Exception) -> str:
-    """Return the line of an error that names its cause: a worker's own message if there is one, or the first cause in the JVM."""
+    """Return the line of an error that names its cause.
+
+    This is a worker's own message if there is one, else any error of Python in a worker, else the first cause in the JVM.
+    """
     if isinstance(error, ConnectionError):
         return "Spark's JVM has ended; the system's log may show why, for example too little memory"
     if any(words in str(error) for words in OF_A_STOPPED_SPARK):
@@ -137,6 +144,20 @@ def explain(error: Exception) -> str:
     if full is not None and not worker:
         what = f"{OUT_OF_MEMORY}{full.rpartition(OUT_OF_MEMORY)[2]}"[:200]
         return f"Spark ran out of memory ({what}); raise its heap with --driver-memory, on a cluster with spark.executor.memory"
+    if not worker and TRACEBACK in (causes[-1] if causes else str(error)):
+        worker = _raised_in_python(str(error))
     if worker or causes:
         return (worker or causes)[-1][:2000]
     return (lines or [type(error).__name__])[0][:2000]
+
+
+def _raised_in_python(text: str) -> list[str]:
+    """Return the line with class and message at the end of each of Python's tracebacks in a text."""
+    raised, is_inside = [], False
+    for line in text.splitlines():
+        if line.rstrip().endswith(TRACEBACK):
+            is_inside = True
+        elif is_inside and line.strip() and not line[0].isspace():
+            raised.append(line.strip())
+            is_inside = False
+    return raised
