@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -42,6 +42,8 @@ MOST_COUNT = 100_000
 """More members or partitions than any group has."""
 MOST_COUNTS = 1_000
 """Counts of members that one call tries: each of them is played with each assignor."""
+_OF_NO_RESULT = ("log_format", "quiet", "verbose", "config", "warehouse", "wait", "run_id", "scenario")
+"""Options that do not distinguish one run from another. The file of scenarios does by its content."""
 _Value = TypeVar("_Value")
 
 
@@ -176,18 +178,11 @@ class WhatIfOptions(RunNameOptions):
     def identity(self) -> str:
         """Return the groups and changes of a run that saves, as a text.
 
+        Options with their default are not in it: one that a later release adds does not change the text of an earlier call.
+
         Raises:
             OSError: the file of scenarios cannot be read.
         """
-        asked = replace(
-            self,
-            log_format="text",
-            quiet=False,
-            verbose=False,
-            config=None,
-            warehouse=None,
-            wait=0.0,
-            run_id=None,
-            scenario=None,
-        )
+        given = {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
+        asked = {name: value for name, value in given.items() if name not in _OF_NO_RESULT}
         return f"{asked!r} {self.scenario.read_bytes()!r}" if self.scenario is not None else repr(asked)

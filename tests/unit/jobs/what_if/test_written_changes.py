@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import pytest
 
 from jobs.parser import parse
+from jobs.runtime.arguments import option
 from jobs.runtime.errors import UsageError
 from jobs.what_if.changes import Changes
 from jobs.what_if.options import WhatIfOptions
@@ -96,3 +97,18 @@ def test_runs_differ_by_groups_changes_and_the_content_of_a_file_alone(tmp_path:
     assert options(f"{words[-1]} --run-id a --wait 3 --warehouse elsewhere --log-format json").identity() == before
     path.write_text("more: {add_members: 2}")
     assert options(words[-1]).identity() != before
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LaterOptions(WhatIfOptions):
+    """Those of a later release, which has one more."""
+
+    spare: int = option(0)
+
+
+def test_an_option_that_a_later_release_adds_does_not_make_another_run() -> None:
+    """The digest of this text is stored in ``runs``: another one would refuse the same call after an upgrade."""
+    now = options("g h --save --add-members 1 --rack a=b")
+    assert now.identity() == "{'groups': ('g', 'h'), 'add_members': 1, 'rack': (('a', 'b'),), 'save': True}"
+    later = _LaterOptions(**vars(now))
+    assert later.identity() == now.identity() != replace(later, spare=1).identity()
