@@ -19,9 +19,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from assignors.java.hash_map import HashMapSimulation
-from assignors.java.ordering import DEFAULT_CAPACITY, java_order, string_hash
+from assignors.java.ordering import java_order, string_hash
 from assignors.replay.replay import UNRESOLVED
-from jobs.decoders.coordinator_table import FEWEST_SLOTS, slots_after_put, table_order
+from jobs.decoders.coordinator_table import FEWEST_SLOTS, capacity_of_copy, slots_after_put, table_order
 from jobs.decoders.decoded import micros
 from jobs.decoders.versioned_table import VersionedTable
 from schemas.row_types import FoldedRow, MemberRow, TopicPartitions
@@ -140,6 +140,8 @@ class _Group:
         self._currents: dict[str, ConsumerGroupCurrentMemberAssignment] = {}
         self._expressions: VersionedTable[tuple[str, ...]] = VersionedTable()
         self._left_instances: set[str] = set()
+        self._recorded: dict[str, None] = {}
+        """Members with metadata since the last epoch or target, the only ones that a group made again has."""
         self._open: FoldedRow | None = None
         self._awaited: tuple[str, ...] = ()
         self._unready_place = 0
@@ -161,8 +163,11 @@ class _Group:
         elif kind == MEMBER:
             self._change_member(name, content)
         elif kind == TARGET_EPOCH:
-            self._target_epoch = None if content is None else content.assignment_epoch
+            before, self._target_epoch = self._target_epoch, None
             if content is not None:
+                self._forget_if_later_than(content.assignment_epoch, before)
+                self._recorded.clear()
+                self._target_epoch = content.assignment_epoch
                 self._made_at_ms = content.assignment_timestamp_ms
                 if self._members.now:
                     self._take_back(content.assignment_epoch)  # its epoch had no members: the records of its members came later
@@ -187,6 +192,8 @@ class _Group:
         return None
 
     def _begin_epoch(self, epoch: int, at_ms: int) -> None:
+        self._forget_if_later_than(epoch, self._epoch)
+        self._recorded.clear()
         self._epoch = epoch
         self._began, self._changed = self._changed, None
         self._left_instances.clear()
@@ -195,6 +202,23 @@ class _Group:
             self._begun_at_ms[epoch] = at_ms
         self._members.begin(epoch)
         self._expressions.begin(epoch)
+
+    def _forget_if_later_than(self, epoch: int, before: int | None) -> None:
+        """Forget a group that was made again, except for its new members: its epoch is lower than the one before.
+
+        Compaction may have removed the tombstone. A broker forgets an empty group even without one, when a former member that it refuses
+        joins by the classic protocol (``classicGroupJoinToClassicGroup``, 4.3.1).
+        """
+        if before is None or before <= epoch:
+            return
+        now, changed = self._members.now, self._changed
+        new = [(name, now[name], self._targets.get(name), self._currents.get(name)) for name in self._recorded if name in now]
+        self._forget()
+        self._changed = changed
+        for member_id, metadata, target, current in new:
+            self._put_member(member_id, metadata)
+            _put(self._targets, member_id, target)
+            _put(self._currents, member_id, current)
 
     def _is_overtaken(self, target_epoch: int) -> bool:
         """Return whether a later epoch without members has begun while the target was computed."""
@@ -210,6 +234,7 @@ class _Group:
     def _put_member(self, member_id: str, metadata: ConsumerGroupMemberMetadata | None) -> None:
         if metadata is not None:
             self._slots = slots_after_put(self._slots, len(self._members.now))
+            self._recorded[member_id] = None
         self._members.put(member_id, metadata)
 
     def _assignor_order(self, members: Mapping[str, ConsumerGroupMemberMetadata]) -> list[str]:
@@ -357,7 +382,7 @@ def _strategy_of(members: Mapping[str, ConsumerGroupMemberMetadata], changed: st
     if not asked:
         return SERVER_STRATEGIES_BY_NAME.get(DEFAULT_SERVER_STRATEGY, DEFAULT_SERVER_STRATEGY)
     known = dict.fromkeys(one.server_assignor for member_id, one in members.items() if member_id != changed and one.server_assignor)
-    counts: HashMapSimulation[str] = HashMapSimulation(_capacity_of_copy(len(known)))
+    counts: HashMapSimulation[str] = HashMapSimulation(capacity_of_copy(len(known)))
     for name in table_order(known):
         counts.put(name, string_hash(name), java_order)
     last = None if changed is None or changed not in members else members[changed].server_assignor
@@ -365,11 +390,6 @@ def _strategy_of(members: Mapping[str, ConsumerGroupMemberMetadata], changed: st
         counts.compute_if_absent(last, string_hash(last), java_order)
     name = max(counts.keys(), key=lambda one: asked[one])
     return SERVER_STRATEGIES_BY_NAME.get(name, name)
-
-
-def _capacity_of_copy(size: int) -> int:
-    """Return the number of buckets of Java's ``HashMap`` that is made of another map."""
-    return 1 << (int(size / 0.75 + 1) - 1).bit_length() if size else DEFAULT_CAPACITY
 
 
 def _put(table: dict[str, Any], name: str, content: Any) -> None:

@@ -1,10 +1,10 @@
-"""The order of members in the coordinator's own table, Kafka's ``TimelineHashMap`` (4.3.1)."""
+"""The order of members in the coordinator's own table, Kafka's ``TimelineHashMap`` (4.3.1), and the size of its copies."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from assignors.java.ordering import string_hash
+from assignors.java.ordering import DEFAULT_CAPACITY, string_hash
 
 FEWEST_SLOTS = 2
 _FIBONACCI = 0x9E3779B97F4A7C15
@@ -40,3 +40,8 @@ def table_order(member_ids: Collection[str], slots: int = FEWEST_SLOTS) -> list[
         return (string_hash(member_id) * _FIBONACCI & (1 << 64) - 1) >> 65 - slots.bit_length()
 
     return sorted(reversed(list(member_ids)), key=slot)
+
+
+def capacity_of_copy(size: int) -> int:
+    """Return the number of buckets of Java's ``HashMap`` that is made of another map of this size."""
+    return 1 << (int(size / 0.75 + 1) - 1).bit_length() if size else DEFAULT_CAPACITY

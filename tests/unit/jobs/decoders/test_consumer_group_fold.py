@@ -336,6 +336,44 @@ def test_group_made_again_has_no_earlier_members() -> None:
     assert [(snapshot["generation"], list(targets(snapshot))) for snapshot in snapshots(log)] == [(2, ["a"]), (1, ["b"])]
 
 
+def test_a_group_made_again_without_a_tombstone_has_only_its_new_members() -> None:
+    """Compaction has removed the tombstones of the group and of its member ``a``."""
+    log = one_member(t=[0, 1])
+    log.epoch(5)
+    log.target_epoch(5)
+    log.member("b", "t")
+    log.epoch(1)
+    log.target("b", t=[0, 1])
+    log.target_epoch(1)
+    at = log.current("b", 1, t=[0, 1])
+    found = snapshots(log)
+    assert [(snapshot["generation"], targets(snapshot)) for snapshot in found[2:]] == [(1, {"b": {"t": [0, 1]}})]
+    assert (found[-1]["reconciled_at"], found[-1]["batched_epoch_count"]) == (at * 1_000_000, None)
+
+
+def test_a_broker_forgets_an_empty_group_without_a_tombstone() -> None:
+    log = one_member()
+    log.leave("a")
+    log.epoch(3)
+    log.member("b", "t")
+    log.epoch(1)
+    log.target("b", t=[0])
+    log.target_epoch(1)
+    assert [(snapshot["generation"], list(targets(snapshot))) for snapshot in snapshots(log)] == [(2, ["a"]), (3, []), (1, ["b"])]
+
+
+def test_compacted_log_may_have_the_lower_epoch_of_a_group_made_again_after_its_target() -> None:
+    log = one_member()
+    log.epoch(7)
+    log.target_epoch(7)
+    log.target("b", t=[0])
+    log.member("b", "t")
+    log.target_epoch(4)
+    log.epoch(5)
+    last = snapshots(log)[-1]
+    assert (last["generation"], targets(last)) == (4, {"b": {"t": [0]}})
+
+
 def test_compacted_log_may_have_member_metadata_after_targets() -> None:
     """``a`` has changed its subscription since: the first record of it is gone. ``ghost`` has left no metadata at all."""
     log = Log()
