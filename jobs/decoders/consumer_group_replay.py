@@ -15,12 +15,13 @@ import hashlib
 import json
 from bisect import bisect_left, bisect_right
 from collections import ChainMap, Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from assignors.java.hash_map import HashMapSimulation
 from assignors.java.ordering import java_order, string_hash
 from assignors.replay.replay import UNRESOLVED
+from jobs.decoders.compacted_groups import Change, LostMembers, Record, metadata_to_come
 from jobs.decoders.coordinator_table import FEWEST_SLOTS, capacity_of_copy, slots_after_put, table_order
 from jobs.decoders.decoded import micros
 from jobs.decoders.versioned_table import VersionedTable
@@ -37,31 +38,7 @@ from schemas.wire.keys import CURRENT, EPOCH, EXPRESSION, MEMBER, TARGET, TARGET
 WORKED_OUT = ("reconciled_at", "batched_epoch_count", "epoch_at", "is_superseded")
 """Columns of a snapshot from earlier or later records. Its fingerprint does not include them."""
 
-_OF_MEMBERS = (MEMBER, TARGET, CURRENT)
 _STABLE = 0
-
-
-class Record(NamedTuple):
-    """One stored record of a group; ``value`` None is a tombstone."""
-
-    offsets_partition: int
-    offset: int
-    timestamp_ms: int
-    key: bytes
-    value: bytes | None
-
-
-class _Change(NamedTuple):
-    """A record, decoded; ``content`` None is a tombstone.
-
-    Attributes:
-        name: the member or the regular expression of the record; empty for a record of the whole group.
-    """
-
-    record: Record
-    kind: int
-    name: str
-    content: Any
 
 
 def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) -> Iterator[FoldedRow]:
@@ -70,6 +47,7 @@ def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) 
     A compacted log has only the last record of each key, so a member's metadata may come after its target. Such a member has the next
     metadata until then. A member without metadata is left out, as the coordinator leaves out a target without a member. Compaction also
     removes replaced static members: their generation becomes a snapshot at the last replacement, when its members are complete again.
+    And it removes tombstones: see ``LostMembers``.
 
     Args:
         records: of the types above, by offset.
@@ -82,7 +60,7 @@ def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) 
         if change.kind == TOPICS and change.content is not None
         for topic in change.content.topics
     }
-    group = _Group(group_id, ChainMap(own, topic_names), _metadata_to_come(changes))
+    group = _Group(group_id, ChainMap(own, topic_names), metadata_to_come(changes), LostMembers(changes))
     for change in changes:
         group.replay(change)
     for snapshot in group.snapshots:
@@ -91,40 +69,20 @@ def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) 
         yield {**snapshot, "fingerprint": hashlib.sha256(content.encode()).hexdigest()}
 
 
-def _decoded(record: Record) -> _Change:
+def _decoded(record: Record) -> Change:
     key = decode_key(record.key)
     content = None if record.value is None else VALUE_DECODERS[key.record_type](record.value)
-    return _Change(record, key.record_type, key.member_id or key.regular_expression or "", content)
-
-
-def _metadata_to_come(changes: Sequence[_Change]) -> dict[int, ConsumerGroupMemberMetadata]:
-    """Return by offset the first later metadata, for each record that names a member before the member's metadata."""
-    found: dict[int, ConsumerGroupMemberMetadata] = {}
-    known: set[str] = set()
-    waiting: dict[str, int] = {}
-    for change in changes:
-        member_id, kind = change.name, change.kind
-        if kind not in _OF_MEMBERS:
-            continue
-        if kind == MEMBER:
-            first = waiting.pop(member_id, None)
-            if change.content is None:
-                known.discard(member_id)
-            else:
-                known.add(member_id)
-                if first is not None:
-                    found[first] = change.content
-        elif change.content is not None and member_id not in known:
-            waiting.setdefault(member_id, change.record.offset)
-    return found
+    return Change(record, key.record_type, key.member_id or key.regular_expression or "", content)
 
 
 class _Group:
     """A group at one offset, and the snapshots taken until then."""
 
-    def __init__(self, group_id: str, names: Mapping[str, str], to_come: Mapping[int, ConsumerGroupMemberMetadata]) -> None:
+    def __init__(
+        self, group_id: str, names: Mapping[str, str], to_come: Mapping[int, ConsumerGroupMemberMetadata], lost: LostMembers
+    ) -> None:
         self.snapshots: list[FoldedRow] = []
-        self._group_id, self._names, self._to_come = group_id, names, to_come
+        self._group_id, self._names, self._to_come, self._lost = group_id, names, to_come, lost
         self._forget()
 
     def _forget(self) -> None:
@@ -149,7 +107,7 @@ class _Group:
         self._began: str | None = None
         """The member whose record began the epoch; None for one that left."""
 
-    def replay(self, change: _Change) -> None:
+    def replay(self, change: Change) -> None:
         """Apply one record."""
         record, kind, name, content = change
         if record.offset in self._to_come:
@@ -169,6 +127,9 @@ class _Group:
                 self._recorded.clear()
                 self._target_epoch = content.assignment_epoch
                 self._made_at_ms = content.assignment_timestamp_ms
+                for lost in self._lost.at_target(record.timestamp_ms, self._members.now, self._targets):
+                    self._members.put(lost, None)
+                    self._targets.pop(lost, None)
                 if self._members.now:
                     self._take_back(content.assignment_epoch)  # its epoch had no members: the records of its members came later
                 if not self._is_overtaken(content.assignment_epoch):
@@ -300,7 +261,7 @@ class _Group:
         previous = self.snapshots[-1]["generation"]
         return max(0, bisect_left(self._epochs, generation) - bisect_right(self._epochs, previous))
 
-    def _take(self, change: _Change, generation: int) -> None:
+    def _take(self, change: Change, generation: int) -> None:
         record = change.record
         is_of_older_copy = self._epoch is not None and generation < self._epoch
         members = self._members.as_of(generation) if is_of_older_copy else self._members.now

@@ -17,7 +17,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.decoders import cluster_metadata, consumer_offsets, coordinator_log, describe_rows, dump_log, formatter_json, snapshot_lines
-from jobs.decoders.consumer_group_replay import Record, fold
+from jobs.decoders.compacted_groups import Record
+from jobs.decoders.consumer_group_replay import fold
 from jobs.decoders.decoded import Row, micros, quarantined
 from jobs.decoders.formatter_merge import ADRIFT, Event, UnalignableError, align, positions
 from jobs.decoders.offset_commit_columns import RAW_COLUMNS, split_commits

@@ -351,6 +351,50 @@ def test_a_group_made_again_without_a_tombstone_has_only_its_new_members() -> No
     assert (found[-1]["reconciled_at"], found[-1]["batched_epoch_count"]) == (at * 1_000_000, None)
 
 
+def continued_after_an_hour(later_ms: int = 0) -> Log:
+    """Return the log of members ``a`` and ``b``, and what compaction has left of an hour in which ``b`` left and ``c`` came.
+
+    Args:
+        later_ms: how long after the target ``c`` has its last record.
+    """
+    log = one_member(t=[0])
+    log.member("b", "t")
+    log.epoch(3)
+    log.target("b", t=[1])
+    log.target_epoch(3)
+    log.current("b", 3, t=[1])
+    begin = log.member("c", "t")
+    log.epoch(9)
+    log.target("c", t=[1])
+    log.target_epoch(9)
+    log.current("a", 9, t=[0])
+    last = log.current("c", 9, t=[1])
+    log.records = [one if one.offset < begin else one._replace(timestamp_ms=one.timestamp_ms + 3_600_000) for one in log.records]
+    log.records[last] = log.records[last]._replace(timestamp_ms=log.records[last].timestamp_ms + later_ms)
+    return log
+
+
+def test_a_member_whose_tombstone_is_gone_has_left_once_others_have_its_partitions() -> None:
+    *_, before, after = snapshots(continued_after_an_hour())
+    assert (before["generation"], targets(before)) == (3, {"a": {"t": [0]}, "b": {"t": [1]}})
+    assert (after["generation"], targets(after)) == (9, {"a": {"t": [0]}, "c": {"t": [1]}})
+    assert after["reconciled_at"] is not None
+
+
+@pytest.mark.parametrize(("later_ms", "members"), [(590_000, ["a", "b", "c"]), (600_000, ["a", "c"])])
+def test_a_member_without_partitions_has_left_that_does_not_answer_a_target(later_ms: int, members: list[str]) -> None:
+    """Its tombstone is gone. It may answer for twice the rebalance timeout."""
+    log = continued_after_an_hour(later_ms)
+    log.records = [one._replace(value=b"\0\0\1\0") if one.key.endswith(b"b") and one.key[1] == 7 else one for one in log.records]
+    assert sorted(targets(snapshots(log)[-1])) == members
+
+
+def test_a_silent_member_with_a_later_record_has_not_left() -> None:
+    log = continued_after_an_hour(later_ms=600_000)
+    log.records.append(log.records[-1]._replace(offset=len(log.records), key=log.records[-1].key[:-1] + b"b"))
+    assert sorted(targets(snapshots(log)[-1])) == ["a", "b", "c"]
+
+
 def test_a_broker_forgets_an_empty_group_without_a_tombstone() -> None:
     log = one_member()
     log.leave("a")
