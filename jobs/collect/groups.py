@@ -19,7 +19,16 @@ from jobs.brokers.cluster import Cluster
 from jobs.brokers.groups import is_between_generations, poll_groups
 from jobs.collect.folder import CaptureFolder
 from jobs.collect.options import CollectOptions
-from jobs.collect.session import MetadataSnapshots, StopSignal, check_cluster, files_in_words, naming_the_folder, next_command
+from jobs.collect.session import (
+    MetadataSnapshots,
+    StopSignal,
+    check_cluster,
+    counted,
+    files_in_words,
+    naming_the_folder,
+    next_command,
+    saved_in_words,
+)
 from jobs.runtime.errors import ClusterError, CollectionBrokenError
 from jobs.runtime.locations import masked
 from schemas.positions import PolledGroups, SeenGroup
@@ -104,7 +113,7 @@ class GroupCollection:
         self._looks.write()
         polled_at = time.monotonic()
         self._poll()
-        logger.info("cluster %s: polled %d groups%s", self._cluster_name, self._group_count, _described(self._not_shown))
+        logger.info("cluster %s: polled %s%s", self._cluster_name, counted(self._group_count, "group"), _described(self._not_shown))
         try:
             while self._options.follow and not ending.is_asked:
                 time.sleep(NAP_SECONDS)
@@ -119,7 +128,7 @@ class GroupCollection:
                 self._looks.write()
         except (ClusterError, CollectionBrokenError) as error:
             self._publish()
-            raise type(error)(f"{error}; {self._line_count} changes of groups are saved, call again to continue after them") from None
+            raise type(error)(f"{error}; {saved_in_words(self._line_count, 'change', ' of groups')}") from None
 
     def _poll(self) -> None:
         """Poll all groups, and add their changes to the waiting lines.
@@ -174,7 +183,7 @@ class GroupCollection:
     def summary(self) -> str:
         """Return what was collected into which files; the next command is the last line."""
         folder = str(self._folder.path)
-        what = f"{self._line_count:,} changes of {self._group_count:,} groups{_described(self._not_shown)}"
+        what = f"{counted(self._line_count, 'change')} of {counted(self._group_count, 'group')}{_described(self._not_shown)}"
         return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}\n{next_command(folder)}"
 
 

@@ -23,9 +23,11 @@ from jobs.collect.session import (
     MetadataSnapshots,
     StopSignal,
     check_cluster,
+    counted,
     files_in_words,
     naming_the_folder,
     next_command,
+    saved_in_words,
 )
 from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError, InterruptedRunError, TopicForbiddenError
 from jobs.runtime.locations import masked
@@ -157,12 +159,12 @@ class RecordCollection:
 
     def _saved(self) -> str:
         count = self._folder.record_count
-        return f"{count} records are saved, call again to continue after them" if count else "no records were read"
+        return saved_in_words(count, "record") if count else "no records were read"
 
     def summary(self) -> str:
         """Return what was collected into which files; the next command is the last line."""
         folder = str(self._folder.path)
-        what = f"{self._folder.record_count:,} records of {len(self._next_offsets)} partitions of {OFFSETS_TOPIC}"
+        what = f"{counted(self._folder.record_count, 'record')} of {counted(len(self._next_offsets), 'partition')} of {OFFSETS_TOPIC}"
         return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}\n{next_command(folder)}"
 
 

@@ -131,6 +131,21 @@ def next_command(folder: str) -> str:
     return shlex.join([program(), "run", "--input", folder, "--warehouse", WAREHOUSE])
 
 
+def counted(number: int, one: str) -> str:
+    """Return a number with thousands separated and its noun."""
+    return f"{number:,} {one if number == 1 else one + 's'}"
+
+
+def saved_in_words(number: int, one: str, of: str = "") -> str:
+    """Return how much a collection that ended early has saved, and what to do.
+
+    Args:
+        of: what these are of, with a blank before it.
+    """
+    are, them = ("is", "it") if number == 1 else ("are", "them")
+    return f"{counted(number, one)}{of} {are} saved, call again to continue after {them}"
+
+
 def files_in_words(files: list[str]) -> str:
     """Return the names of the written files, in a few words."""
     return files[0] if len(files) == 1 else f"{len(files)} files, {files[0]} to {files[-1]}" if files else "no new file"

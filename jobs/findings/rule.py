@@ -96,12 +96,12 @@ def named(names: Sequence[str]) -> str:
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun.
+    """Return a number with thousands separated and its noun.
 
-    >>> counted(1, "member"), counted(2, "member")
-    ('1 member', '2 members')
+    >>> counted(1, "member"), counted(2_000, "member")
+    ('1 member', '2,000 members')
     """
-    return f"{count} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def part_of(count: int, total: int, noun: str, one: str, many: str) -> str:
@@ -110,7 +110,7 @@ def part_of(count: int, total: int, noun: str, one: str, many: str) -> str:
     >>> part_of(1, 3, "member", "has", "have"), part_of(1, 1, "member", "has", "have"), part_of(2, 3, "member", "has", "have")
     ('1 of 3 members has', '1 of 1 member has', '2 of 3 members have')
     """
-    return f"{count} of {counted(total, noun)} {one if count == 1 else many}"
+    return f"{count:,} of {counted(total, noun)} {one if count == 1 else many}"
 
 
 def percent(share: float) -> str:

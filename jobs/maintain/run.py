@@ -66,12 +66,16 @@ def in_words(counts: Mapping[str, int]) -> str:
     done = []
     cleared = dropped.pop(CLEARED_HOLDINGS, 0)
     if dropped:
-        done.append(f"removed {sum(dropped.values()):,} rows from {', '.join(dropped)}")
+        done.append(f"removed {_rows(sum(dropped.values()))} from {', '.join(dropped)}")
     if cleared:
-        done.append(f"cleared {CLEARED_HOLDINGS} in {cleared:,} rows")
+        done.append(f"cleared {CLEARED_HOLDINGS} in {_rows(cleared)}")
     if before:
         done.append(f"merged {sum(before.values()):,} files of {', '.join(before)} into {sum(after.values()):,}")
     return f"maintained: {'; '.join(done) or 'no rows were old enough and no table had many files'}; removed files that no version uses"
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 def _merge_files(warehouse: Warehouse, name: str) -> dict[str, int]:

@@ -78,7 +78,7 @@ def _happened(described: DescribedGeneration) -> Iterator[Statement]:
     yield from _moved(described, audited)
     if audit["imbalance_ratio"] is not None:
         least, most = audit["partitions_per_member_min"], audit["partitions_per_member_max"]
-        loads = count(most, "partition") if least == most else f"{least} to {most} partitions"
+        loads = count(most, "partition") if least == most else f"{least:,} to {most:,} partitions"
         text = f"Each member has {loads}. The imbalance is {ratio(audit['imbalance_ratio'])}, where 1 is even."
         yield Statement((text,), (audited,))
     if audit["idle_member_count"]:
@@ -128,14 +128,14 @@ def _moved(described: DescribedGeneration, audited: Rows) -> Iterator[Statement]
         yield Statement((f"Every partition has the owner that it had in generation {previous}.",), (audited,))
         return
     kinds = sorted((row["kind"], movement_words(row["kind"], row["cause"])) for row in movements)
-    parts = [f"{len(list(of_kind))} {text}" for (_, text), of_kind in groupby(kinds)]
+    parts = [f"{len(list(of_kind)):,} {text}" for (_, text), of_kind in groupby(kinds)]
     rows = Rows("movements", {**_key(audit), "basis": audit["basis"], "strategy": audit["strategy"]}, len(movements))
     text = f"{count(len(movements), 'partition')} changed against generation {previous}: {', '.join(parts)}."
     missing = missing_before(audit)
     avoidable = None if missing else audit["avoidable_movement_count"]
     if avoidable:
         at_most = "At most " if audit["is_lower_bound"] else ""
-        text += f" {at_most}{avoidable} of {count(audit['movement_count'], 'movement')} {'was' if avoidable == 1 else 'were'} avoidable."
+        text += f" {at_most}{avoidable:,} of {count(audit['movement_count'], 'movement')} {'was' if avoidable == 1 else 'were'} avoidable."
     yield Statement((text,), (rows, audited))
 
 

@@ -81,7 +81,7 @@ def _in_markdown(part: object) -> str:
 
 def _row_text(rows: Rows, write: Callable[[str], str]) -> str:
     key = ", ".join(f"{name}={write(_value_text(value))}" for name, value in rows.key.items())
-    count = f" ({rows.row_count} rows)" if rows.row_count != 1 else ""
+    count = f" ({rows.row_count:,} rows)" if rows.row_count != 1 else ""
     return f"{rows.table}{count}: {key}"
 
 

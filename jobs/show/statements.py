@@ -58,4 +58,4 @@ def listed(names: Iterable[str], most: int) -> list[Part]:
     parts: list[Part] = []
     for name in names[:most]:
         parts += [", ", Name(name)] if parts else [Name(name)]
-    return parts if len(names) <= most else [*parts, f" and {len(names) - most} more"]
+    return parts if len(names) <= most else [*parts, f" and {len(names) - most:,} more"]

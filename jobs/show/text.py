@@ -236,4 +236,4 @@ def ratio(value: float | None) -> str:
 
 def count(value: int | None, noun: str) -> str:
     """Return a number with its noun."""
-    return f"{'unknown' if value is None else value} {noun}{'' if value == 1 else 's'}"
+    return f"unknown {noun}s" if value is None else counted(value, noun)

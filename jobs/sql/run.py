@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.pages.figures import visible
+from jobs.pages.figures import counted, visible
 from jobs.pages.plain_text import table_lines
 from jobs.pages.row_text import Row, to_csv, to_json
 from jobs.runtime.errors import UsageError
@@ -51,7 +51,7 @@ def answer_query(warehouse: Warehouse, options: SqlOptions) -> str:
     rows = rows[: options.limit] if is_cut else rows
     if options.format != "table":
         return "".join((to_csv if options.format == "csv" else to_json)(columns, rows)).rstrip("\n")
-    return "\n".join([*_table(columns, rows), *(["", f"the first {len(rows):,} rows; --limit 0 prints all"] if is_cut else [])])
+    return "\n".join([*_table(columns, rows), *(["", f"the first {counted(len(rows), 'row')}; --limit 0 prints all"] if is_cut else [])])
 
 
 def create_views(warehouse: Warehouse, query: str) -> None:
@@ -87,8 +87,9 @@ def checked_query(spark: SparkSession, query: str) -> DataFrame:
 
 
 def _reason(error: PySparkException) -> str:
-    """Return what Spark says of a query, without its copy of the query."""
-    return " ".join(re.split(r"\n\s*\n|\n== SQL|;\s*\n'", str(error))[0].split())[:_MOST_REASON]
+    """Return what Spark says of a query, without its copy of the query. The lines that its parser counts have one of ours before them."""
+    text = re.sub(r"\(line (\d+), pos", lambda found: f"(line {int(found[1]) - 1}, pos", str(error))
+    return " ".join(re.split(r"\n\s*\n|\n== SQL|;\s*\n'", text)[0].split())[:_MOST_REASON]
 
 
 def _collect(frame: DataFrame, limit: int) -> tuple[list[str], list[Row]]:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from jobs.pages.figures import counted
 from jobs.reading.stored import GroupKey
 from jobs.runtime.locations import on_one_line
 from jobs.what_if.history import Hindsight, History, Omission
@@ -31,7 +32,7 @@ def history_lines(histories: Mapping[GroupKey, History], since: datetime | None)
         yield from _block(named(key), history, since)
     if len(histories) > 1:
         yield ""
-        yield from _block(f"in total, {len(histories)} groups", total_of(histories), since)
+        yield from _block(f"in total, {len(histories):,} groups", total_of(histories), since)
 
 
 def history_document(histories: Mapping[GroupKey, History], since: datetime | None) -> dict[str, Any]:
@@ -91,8 +92,8 @@ def _sentences(history: History, span: str) -> Iterator[str]:
     if best is not None:
         costs, observed = history.by_strategy[best].costs, history.by_strategy[best].observed
         yield on_one_line(
-            f"under {best} {span}: {costs.revocation_count:,} revocations instead of {observed.revocation_count:,}, "
-            f"{costs.movement_count:,} movements instead of {observed.movement_count:,}"
+            f"under {best} {span}: {counted(costs.revocation_count, 'revocation')} instead of {observed.revocation_count:,}, "
+            f"{counted(costs.movement_count, 'movement')} instead of {observed.movement_count:,}"
         )
     else:
         yield "no generation can be compared"
@@ -111,4 +112,4 @@ def _sentences(history: History, span: str) -> Iterator[str]:
 
 
 def _generations(count: int) -> str:
-    return "1 generation" if count == 1 else f"{count:,} generations"
+    return counted(count, "generation")

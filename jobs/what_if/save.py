@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.context import RunContext, StageResult
+from jobs.pages.figures import counted
 from jobs.reading.names import listed, matching, no_group, no_match, shown, spellings
 from jobs.reading.stored import GroupKey
 from jobs.runtime.errors import UsageError
@@ -162,5 +163,5 @@ def saved_in_words(run_id: str, output_counts: Mapping[str, int]) -> str:
     Args:
         output_counts: see ``runs.output_counts``.
     """
-    counts = ", ".join(f"{output_counts.get(name, 0):,} rows in {name}" for name in TABLES_WRITTEN)
+    counts = ", ".join(f"{counted(output_counts.get(name, 0), 'row')} in {name}" for name in TABLES_WRITTEN)
     return f"saved by run {run_id}: {counts}"

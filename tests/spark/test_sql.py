@@ -71,6 +71,12 @@ def test_example_of_the_page_prints_what_it_shows(ask: Ask) -> None:
     assert ask(query) == output
 
 
+def test_one_row_is_one_and_a_mistake_is_in_the_line_of_the_query(ask: Ask) -> None:
+    assert ask("SELECT 1 AS n UNION ALL SELECT 1", limit=1).endswith("\n\nthe first 1 row; --limit 0 prints all")
+    with pytest.raises(UsageError, match=r"Syntax error at or near 'FORM'.* \(line 2, pos 0\)$"):
+        ask("SELECT rule_id AS rule\nFORM findings_published")
+
+
 def test_columns_of_one_name_keep_their_values(ask: Ask) -> None:
     assert json.loads(ask("SELECT 1 AS a, 2 AS a, 3 AS a_2", format="json")) == [{"a": 1, "a_3": 2, "a_2": 3}]
 

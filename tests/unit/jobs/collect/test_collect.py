@@ -25,6 +25,7 @@ from jobs.collect import run as collect
 from jobs.collect import session as collection
 from jobs.collect.options import CollectOptions
 from jobs.collect.records import resume
+from jobs.collect.session import saved_in_words
 from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError, InterruptedRunError
 from schemas.positions import Positions
 from schemas.wire.keys import OFFSETS_TOPIC
@@ -187,13 +188,13 @@ def test_reading_ends_where_the_log_ended(play: Play, tmp_path: Path) -> None:
     play.steps = [NOTHING, batch(2, 0, 1), batch(3, 2), batch(4)]
     summary = run(tmp_path)
     assert (files(tmp_path), saved(tmp_path), look_count(tmp_path)) == ([[0, 1, 2]], {0: 4}, 2)
-    assert summary.startswith(f"3 records of 1 partitions of {OFFSETS_TOPIC} -> consumer_offsets-20261122T000000.000000Z.parquet in ")
+    assert summary.startswith(f"3 records of 1 partition of {OFFSETS_TOPIC} -> consumer_offsets-20261122T000000.000000Z.parquet in ")
     assert play.began_at == {0: 0} and play.is_closed
 
 
 def test_a_log_without_anything_new_is_not_waited_for(play: Play, tmp_path: Path) -> None:
     play.log = OffsetsLog("i", {0: 4}, {0: 4})
-    assert run(tmp_path).startswith("0 records of 1 partitions")
+    assert run(tmp_path).startswith("0 records of 1 partition")
     assert (files(tmp_path), saved(tmp_path)) == ([], {0: 4})
 
 
@@ -275,7 +276,7 @@ def test_failed_metadata_snapshot_while_following_is_logged_and_repeated(
 def test_failed_last_metadata_snapshot_is_an_error_after_saving(play: Play, tmp_path: Path) -> None:
     play.looks = [look(), ClusterError("b:1: no answer")]
     play.steps = [batch(4, 3)]
-    with pytest.raises(ClusterError, match=r"^b:1: no answer; 1 records are saved"):
+    with pytest.raises(ClusterError, match=r"^b:1: no answer; 1 record is saved"):
         run(tmp_path)
     assert saved(tmp_path) == {0: 4}
 
@@ -353,3 +354,8 @@ def test_missing_confluent_kafka_is_named_with_the_install_command(tmp_path: Pat
     message = f"evenkeel: collect needs the package confluent-kafka, Evenkeel's extra kafka; install it: {sys.executable} -m pip install"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{message} confluent-kafka\n")
     assert not (tmp_path / "f").exists()
+
+
+def test_one_record_that_is_saved_is_one() -> None:
+    assert saved_in_words(1, "record") == "1 record is saved, call again to continue after it"
+    assert saved_in_words(2_000, "change", " of groups") == "2,000 changes of groups are saved, call again to continue after them"

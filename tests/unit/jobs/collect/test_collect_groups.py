@@ -212,7 +212,7 @@ def test_polls_are_ordered_by_time_even_if_the_clock_is_set_back(play: Play, tmp
 
 def test_groups_that_are_not_shown_are_counted_by_type(play: Play, tmp_path: Path) -> None:
     play.answers = [poll(group([]), share=2, Connect=1)]
-    assert run(play, tmp_path).startswith("1 changes of 1 groups, not shown: 1 (Connect), 2 (share) -> ")
+    assert run(play, tmp_path).startswith("1 change of 1 group, not shown: 1 (Connect), 2 (share) -> ")
 
 
 def test_a_cluster_that_shows_no_group_is_refused(play: Play, tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_another_cluster_ends_following(play: Play, tmp_path: Path) -> None:
     play.answers = [poll(group([member("a", 0)]))]
     original = play.read_metadata_snapshot
     play.read_metadata_snapshot = lambda: {**original(), "cluster_id": "c" if play.moment < 10 else "d"}  # type: ignore[method-assign]
-    with pytest.raises(CollectionBrokenError, match=r"^cluster d answers now, cluster c answered before; 1 changes of groups"):
+    with pytest.raises(CollectionBrokenError, match=r"^cluster d answers now, cluster c answered before; 1 change of groups"):
         run(play, tmp_path, ends_after=100.0, metadata_interval=20.0)
     assert len(lines(tmp_path)) == 1
 

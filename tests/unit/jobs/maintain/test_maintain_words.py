@@ -21,7 +21,7 @@ def test_the_end_says_what_was_removed_and_merged() -> None:
 
 def test_cleared_holdings_are_no_removed_rows() -> None:
     words = in_words({"assignments.dropped": 1, "solutions.holdings.dropped": 2000})
-    assert words.startswith("maintained: removed 1 rows from assignments; cleared solutions.holdings in 2,000 rows; removed files")
+    assert words.startswith("maintained: removed 1 row from assignments; cleared solutions.holdings in 2,000 rows; removed files")
 
 
 def test_the_end_says_that_nothing_was_old() -> None:

@@ -16,7 +16,8 @@ from jobs.reading.one_group import read_group_generation
 from jobs.reading.published import open_published
 from jobs.show.described import describe_generation
 from jobs.show.explanation import schema
-from jobs.show.text import generation_lines
+from jobs.show.statements import listed
+from jobs.show.text import count, generation_lines
 from schemas.tables import ALL_TABLES
 from tests.builders.published_warehouse import at, finding, generation, member, metadata, movement, write_warehouse
 
@@ -231,6 +232,16 @@ def test_a_storm_is_past_after_ten_minutes_as_in_the_report(
     sentences = change(capsys.readouterr().out)
     assert sentences[0] == f"Warning, rebalance storm{past}: 5 rebalances. Look."
     assert sentences[1:] == (["Nothing of that holds now, so nothing needs a change."] if past else [])
+
+
+def test_sentences_separate_thousands_as_the_report_does() -> None:
+    assert [count(number, "partition") for number in (None, 0, 1, 12_000)] == [
+        "unknown partitions",
+        "0 partitions",
+        "1 partition",
+        "12,000 partitions",
+    ]
+    assert listed(map(str, range(1_009)), 8)[-1] == " and 1,001 more"
 
 
 def test_markdown_has_the_same_sentences_with_names_as_code(explain: Any) -> None:
