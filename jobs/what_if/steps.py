@@ -10,6 +10,13 @@ from jobs.reading.stored import StoredGeneration
 from jobs.what_if.changes import Changes
 from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, Flavour
 
+_JAVA_CLASSES = {
+    "range": "RangeAssignor",
+    "roundrobin": "RoundRobinAssignor",
+    "sticky": "StickyAssignor",
+    "cooperative-sticky": "CooperativeStickyAssignor",
+}
+"""Assignor -> its class in org.apache.kafka.clients.consumer: Java's clients take no other names, and librdkafka's no classes."""
 _NAMES_ON_BROKERS = {ours: kafkas for kafkas, ours in SERVER_STRATEGIES_BY_NAME.items()}
 
 
@@ -72,7 +79,7 @@ def _to_strategy(group: StoredGeneration, strategy: str) -> Iterator[str]:
         yield "Check that group.consumer.migration.policy of the brokers is bidirectional or downgrade."
         yield (
             f"Set group.protocol=classic and partition.assignment.strategy={strategy} of the members, and restart them one after another. "
-            "The group is classic again when the last member of the consumer protocol has left."
+            f"The group is classic again when the last member of the consumer protocol has left.{_in_java(group, strategy)}"
         )
     else:
         yield from _to_client_strategy(group, today, strategy)
@@ -99,14 +106,22 @@ def _to_client_strategy(group: StoredGeneration, today: str, strategy: str) -> I
     if not today:
         yield (
             f"Set partition.assignment.strategy of the members to {strategy}, followed by the assignor that they have now, and restart "
-            "them one after another. Until all have it, the group keeps that assignor."
+            f"them one after another. Until all have it, the group keeps that assignor.{_in_java(group, strategy)}"
         )
         yield f"When all have it, the group uses {strategy}: take out the other one, and restart them one after another again."
         return
     # Each member votes for the first one in its list that all members have.
     yield (
         f"Set partition.assignment.strategy={strategy},{today} of the members, and restart them one after another{rule}. Until all have "
-        f"it, the group keeps {today}."
+        f"it, the group keeps {today}.{_in_java(group, strategy, today)}"
     )
     is_still_eager = " Until then they still give up all partitions in each rebalance." if strategy in COOPERATIVE and rule else ""
     yield f"When all have it, the group uses {strategy}: take out {today}, and restart them one after another again.{is_still_eager}"
+
+
+def _in_java(group: StoredGeneration, *strategies: str) -> str:
+    """Return a sentence with the classes that Java's clients take for assignors; empty for a group of another library."""
+    classes = [f"org.apache.kafka.clients.consumer.{_JAVA_CLASSES[name]}" for name in strategies if name in _JAVA_CLASSES]
+    if not classes or group.leader_client not in (None, Flavour.JAVA):
+        return ""
+    return f" Java takes class names: {', '.join(classes)}."

@@ -264,13 +264,24 @@ def test_steps_lead_to_a_strategy(ask: Any, group: str, strategy: str, steps: li
     assert all(step in sentence for step, sentence in zip(steps, found, strict=True))
 
 
+def test_steps_name_the_classes_that_java_takes_and_no_other_client(ask: Any):
+    def first_step(group: str, strategy: str) -> str:
+        return json.loads(ask(group, "--strategies", strategy, "--json")[1])[0]["scenarios"][0]["strategies"][0]["steps"][0]
+
+    package = "org.apache.kafka.clients.consumer"
+    both = f" Java takes class names: {package}.CooperativeStickyAssignor, {package}.RangeAssignor."
+    assert first_step("eager", "cooperative-sticky").endswith(f"the group keeps range.{both}")
+    assert "Java" not in first_step("rdk", "sticky") + first_step("eager", "uniform")
+
+
 def test_steps_name_no_assignor_that_is_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     write_warehouse(tmp_path / "w", generation("g", 10, split(3, 3), ORDERS, strategy=""))
     assert cli.console_main(["what-if", "--warehouse", str(tmp_path / "w"), "g", "--strategies", "range", "--json"]) == 0
     (document,) = json.loads(capsys.readouterr().out)
     assert document["scenarios"][0]["strategies"][0]["steps"] == [
         "Set partition.assignment.strategy of the members to range, followed by the assignor that they have now, and restart them one "
-        "after another. Until all have it, the group keeps that assignor.",
+        "after another. Until all have it, the group keeps that assignor. Java takes class names: "
+        "org.apache.kafka.clients.consumer.RangeAssignor.",
         "When all have it, the group uses range: take out the other one, and restart them one after another again.",
     ]
 
