@@ -18,10 +18,15 @@ from jobs.what_if import options as what_if
 from schemas.config import ExportFormat
 from schemas.vocabulary import Severity, Source
 
-EPILOG = """\
-exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment (nothing written); 3 another run holds the warehouse;
-4 a gate failed, or a run id was reused with other input or settings; 130 interrupted.
+_PRECEDENCE = """
 An option overrides the settings file, which overrides the default. A warehouse with a slash is a path; a.b or a.b.c is a catalog schema."""
+EPILOG = f"""\
+exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment (nothing written); 3 another run holds the warehouse;
+4 a gate failed, --fail-on of run or audit found something, or a run id was reused with other input or settings;
+130 interrupted.{_PRECEDENCE}"""
+_REPORT_EPILOG = f"""\
+exit codes: 0 done; 1 a file cannot be written, or a table is damaged; 2 wrong usage, settings or environment, no warehouse, or a file
+that no report wrote (nothing written); 130 interrupted. It waits for no run.{_PRECEDENCE}"""
 _MAINTAIN = """
 
 Run it once a day or a week, between other runs; it does not disturb readers. It removes whole months that are older
@@ -281,6 +286,7 @@ _COMMANDS = (
         makes_report=True,
         is_short=True,
         examples=("report --warehouse audit --output report.html", "report --warehouse audit --export csv,json,prometheus"),
+        epilog=_REPORT_EPILOG,
     ),
     Command(
         "show",
