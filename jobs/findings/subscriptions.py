@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from assignors.algorithms.sticky.claims import first_differing_member
+from assignors.generation.generation import Generation, owner_of
 from assignors.generation.subscriptions import (
     distinct_subscriptions,
     existing_partition_counts,
@@ -12,6 +13,7 @@ from assignors.generation.subscriptions import (
     subscribers_of,
     subscriptions_of,
 )
+from assignors.model import GroupProblem
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, named, part_of, rule
 from schemas.vocabulary import Rule, Severity
@@ -73,13 +75,21 @@ def disjoint_subscriptions(snapshot: SnapshotFacts) -> Found | None:
     )
 
 
+def _is_dropped(topic: str, earlier: Generation, problem: GroupProblem) -> bool:
+    """Return whether a member has stopped to subscribe to a topic, or joined without it a group of which all members subscribed to it."""
+    readers = {owner_of(one) for one in earlier.problem.members if topic in one.topics}
+    was_common = len(readers) == len(earlier.problem.members)
+    return any(topic not in one.topics and (was_common or owner_of(one) in readers) for one in problem.members)
+
+
 @rule(
     Rule.TOPICS_MISSING,
     Severity.INFO,
     "Members subscribe to topics that do not exist",
     when=(
         "A metadata snapshot fits the generation and does not have a subscribed topic. It is a `warning` if the topic existed in the "
-        "generation before: it was deleted while the group subscribed to it."
+        "generation before: it was deleted while the group subscribed to it. It is not if a member has stopped to subscribe to it since, "
+        "as with a pattern: the others see that the topic is gone within minutes."
     ),
     advice="Correct the name, create the topic, or remove it from the subscription. A consumer requests it again and again.",
 )
@@ -94,10 +104,12 @@ def missing_topics(snapshot: SnapshotFacts) -> Found | None:
         return None
     count = sum(1 for subscribed in subscriptions.values() if not subscribed.isdisjoint(missing))
     earlier = snapshot.last_assigned_before
+    deleted = [] if earlier is None else [name for name in missing if name in earlier.problem.topics]
+    is_wanted = earlier is not None and not all(_is_dropped(name, earlier, snapshot.problem) for name in deleted)
     return Found(
         f"{part_of(count, len(subscriptions), 'member', 'subscribes', 'subscribe')} to topics that do not exist: {named(missing)}",
         figures(topic_count=len(missing), member_count=count, topics=missing),
-        None if earlier is None or earlier.problem.topics.keys().isdisjoint(missing) else Severity.WARNING,
+        Severity.WARNING if is_wanted else None,
     )
 
 

@@ -54,6 +54,27 @@ def test_missing_and_deleted_subscribed_topics_are_found() -> None:
     assert [one and one.severity for one in found(Rule.TOPICS_MISSING, was_there, gone, repeated)] == [None, "warning", "warning"]
 
 
+@pytest.mark.parametrize(
+    ("now", "severity"),
+    [
+        pytest.param({"a": "tu", "b": "tu"}, "warning", id="by list: all go on to subscribe to it"),
+        pytest.param({"a": "t", "b": "tu"}, "info", id="by pattern: one member has seen it"),
+        pytest.param({"b": "tu", "c": "t"}, "info", id="by pattern: a member joined that has seen it"),
+        pytest.param({"a": "tw", "b": "tuw"}, "warning", id="one topic of two"),
+    ],
+)
+def test_deleted_topic_that_a_pattern_matched_is_an_info(now: dict[str, str], severity: str) -> None:
+    """Members look for topics every five minutes, each at its own time, and the first one to see it begins a rebalance."""
+    before = stored(1, {"a": "t0 u0", "b": "t1 u1"}, *(member(name, "tuw") for name in "ab"), topics={"t": 2, "u": 2, "w": 1})
+    gone = stored(2, dict.fromkeys(now, ""), *(member(name, topics) for name, topics in now.items()))
+    assert last(Rule.TOPICS_MISSING, before, gone).severity == severity
+
+
+def test_deleted_topic_that_only_some_members_read_is_a_warning() -> None:
+    before = stored(1, {"a": "t0", "b": "u0"}, member("a", "t"), member("b", "u"), topics=TWO)
+    assert last(Rule.TOPICS_MISSING, before, stored(2, {"a": "t0 t1", "b": ""}, member("a", "t"), member("b", "u"))).severity == "warning"
+
+
 @pytest.mark.parametrize("near", [{"uncertain_topics": ("u",)}, {"has_subscriptions": False}, {"topics": TWO}])
 def test_no_finding_for_topics_that_may_exist(near: dict) -> None:
     assert last(Rule.TOPICS_MISSING, stored(1, {"a": "t0 t1"}, member("a", "tu"), **near)) is None
