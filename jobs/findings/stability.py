@@ -265,15 +265,15 @@ def _moves(window: Iterable[Moment]) -> Iterator[frozenset[OwnedPartition]]:
         withheld.update(moment.withheld)
 
 
-def _is_rolling_restart(window: Iterable[Moment]) -> bool:
-    """Return whether members left, and no member that came left again."""
-    has_left, came = False, set[str]()
+def _is_change_of_members(window: Iterable[Moment]) -> bool:
+    """Return whether members left or came, and none that came left again, as in a rolling restart, or while a group grows."""
+    has_changed, came = False, set[str]()
     for moment in window:
         if any(one.member_id in came for one in moment.left):
             return False
-        has_left |= bool(moment.left)
+        has_changed |= bool(moment.left or moment.came)
         came.update(one.member_id for one in moment.came)
-    return has_left
+    return has_changed
 
 
 @rule(
@@ -282,8 +282,8 @@ def _is_rolling_restart(window: Iterable[Moment]) -> bool:
     "Partitions go back and forth",
     when=(
         f"Within {WINDOW_MINUTES} minutes a partition moved to the same member {FLAPS} times, each time from another one. Only a snapshot "
-        "in which it does so once more is reported. Movements while members leave and join do not count in a rolling restart, in "
-        "which no member that joined leaves again."
+        "in which it does so once more is reported. Movements while members leave and join do not count if no member that joined leaves "
+        "again, as in a rolling restart, or while a group grows."
     ),
     advice=(
         "Caches and state of these partitions are built again each time. Look for the member that leaves and joins and so moves them. "
@@ -295,7 +295,7 @@ def flapping_partitions(snapshot: SnapshotFacts) -> Found | None:
     if not snapshot.window:
         return None
     history = [*_moves(snapshot.window)]
-    if _is_rolling_restart(snapshot.window):
+    if _is_change_of_members(snapshot.window):
         history = [moved if moment.is_independent else frozenset() for moment, moved in zip(snapshot.window, history, strict=True)]
     current = history[-1]
     moves = Counter(chain.from_iterable(current & moved for moved in history))

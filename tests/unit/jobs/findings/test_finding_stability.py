@@ -421,6 +421,16 @@ def test_a_rolling_restart_is_no_finding_however_often_partitions_move() -> None
         assert generations(rule, history) == []
 
 
+def test_partitions_do_not_flap_while_a_group_grows() -> None:
+    """Round robin deals all partitions out again for each member that joins; none of them leaves."""
+    names = [f"m{number}" for number in range(13)]
+    history = []
+    for count in range(1, 13):
+        given = {name: " ".join(f"t{partition}" for partition in range(at, 24, count)) for at, name in enumerate(names[:count])}
+        history.append(stored(count, given, strategy="roundrobin", topics={"t": 24}, minute=count / 2))
+    assert generations(Rule.PARTITION_FLAPPING, history) == []
+
+
 def test_rebalance_storm_names_its_duration_and_its_cycle() -> None:
     def storm_of(recurrences: Recurrences, timeout_ms: int | None = None) -> Finding:
         quiet = [stored(number, {"a": "t0", "b": "t1"}, minute=20 * number) for number in range(1, 4)]
