@@ -111,7 +111,7 @@ def silent_members(waiting: Iterable[WaitingPartition], ends: Mapping[str, Topic
         waiting: partitions of one group, those without ``is_stopped``.
         ends: by topic, of all their topics.
     """
-    return [SilentMember(member_id, len(partitions), count) for member_id, partitions, count in _with_records(waiting, ends)]
+    return [SilentMember(member_id, len(own), _record_count(own, ends)) for member_id, own, _ in _with_records(waiting, ends)]
 
 
 def stalled_members(waiting: Iterable[WaitingPartition], ends: Mapping[str, TopicEnds]) -> list[StalledMember]:
@@ -121,34 +121,45 @@ def stalled_members(waiting: Iterable[WaitingPartition], ends: Mapping[str, Topi
         waiting: partitions of one group, those with ``is_stopped``.
         ends: by topic, of all their topics.
     """
-    return [_stalled(*member, ends) for member in _with_records(waiting, ends)]
+    return [_stalled(member_id, own, any_of_all, ends) for member_id, own, any_of_all in _with_records(waiting, ends)]
 
 
 def _with_records(
     waiting: Iterable[WaitingPartition], ends: Mapping[str, TopicEnds]
-) -> Iterator[tuple[str, Sequence[WaitingPartition], int]]:
-    """Yield the members to which records came, by member id: their partitions, and how many records, at most what a column holds."""
+) -> Iterator[tuple[str, Sequence[WaitingPartition], WaitingPartition]]:
+    """Yield the members to which records came, by member id: their partitions without those of members before, and any of all of them.
+
+    A partition with several owners is counted at the first.
+    """
     of_members: dict[str, list[WaitingPartition]] = defaultdict(list)
     for one in waiting:
         of_members[one.member_id].append(one)
+    counted: set[tuple[str, int]] = set()
     for member_id, partitions in sorted(of_members.items()):
-        count = sum(ends[one.topic].record_count(one.partition, one.since_us, one.until_us) for one in partitions)
-        if count:
-            yield member_id, partitions, min(count, MOST_LAG)
+        if _record_count(partitions, ends):
+            yield member_id, [one for one in partitions if (one.topic, one.partition) not in counted], partitions[0]
+            counted.update((one.topic, one.partition) for one in partitions)
 
 
-def _stalled(member_id: str, partitions: Sequence[WaitingPartition], record_count: int, ends: Mapping[str, TopicEnds]) -> StalledMember:
+def _record_count(partitions: Iterable[WaitingPartition], ends: Mapping[str, TopicEnds]) -> int:
+    """Return how many records came into partitions, at most what a column holds."""
+    return min(sum(ends[one.topic].record_count(one.partition, one.since_us, one.until_us) for one in partitions), MOST_LAG)
+
+
+def _stalled(
+    member_id: str, partitions: Sequence[WaitingPartition], any_of_all: WaitingPartition, ends: Mapping[str, TopicEnds]
+) -> StalledMember:
     names = sorted(f"{one.topic}-{one.partition}" for one in partitions)[:PARTITIONS_NAMED]
     lags = [ends[one.topic].lag(one.partition, one.committed_offset) for one in partitions]
     known = [lag for lag in lags if lag is not None]
-    silent_ms = partitions[0].silent_ms
+    silent_ms = any_of_all.silent_ms
     assert silent_ms is not None
     return StalledMember(
         member_id=member_id,
         partition_count=len(partitions),
         partitions=names,
-        record_count=record_count,
+        record_count=_record_count(partitions, ends),
         lag=min(sum(known), MOST_LAG) if known else None,
-        since_ms=partitions[0].since_us // 1_000,
+        since_ms=any_of_all.since_us // 1_000,
         silent_ms=silent_ms,
     )

@@ -41,6 +41,7 @@ class SilentMember:
     """A member whose partitions have no commit of the group, although records came in.
 
     Attributes:
+        partition_count: without those that a member before it has too; so are the records.
         record_count: records that came in between two metadata snapshots of the last day: the first after the generation, and the last.
     """
 
@@ -54,6 +55,7 @@ class StalledMember:
     """A member of whose partitions no commit came for too long, although there were commits before and records came in.
 
     Attributes:
+        partition_count: without those that a member before it has too; so are the names, the records and the lag.
         partitions: the first few, as ``topic-number``.
         record_count: records that came in since then, early enough to be committed.
         lag: records after the last commits, in the newest metadata snapshot; None if it is not known.

@@ -79,6 +79,16 @@ def test_a_member_is_silent_if_one_of_its_partitions_got_records() -> None:
     assert [(one.member_id, one.partition_count, one.record_count) for one in members] == [("b", 2, 9)]
 
 
+def test_a_partition_with_two_owners_counts_once() -> None:
+    """Both are named, though the second has no partition of its own."""
+    ends = {"t": ends_with(look(10, 0, 0), look(20, 9, 2))}
+    silent = silent_members([waiting("b"), waiting("a"), waiting("a", 1), waiting("c")], ends)
+    assert [(one.member_id, one.partition_count, one.record_count) for one in silent] == [("a", 2, 11), ("b", 0, 0), ("c", 0, 0)]
+    stalled = stalled_members([stopped("b", since_us=8_000), stopped("a"), stopped("b", 1)], ends)
+    counted = [(one.member_id, one.partitions, one.partition_count, one.record_count, one.lag, one.since_ms) for one in stalled]
+    assert counted == [("a", ["t-0"], 1, 9, 4, 0), ("b", ["t-1"], 1, 2, 0, 8)]
+
+
 def test_counts_have_the_largest_number_of_a_column() -> None:
     ends = {"t": ends_with(look(10, 0, 0), look(20, 2**63 - 1, 2**63 - 1))}
     (silent,) = silent_members([waiting(partition=0), waiting(partition=1)], ends)
