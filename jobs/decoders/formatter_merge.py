@@ -284,17 +284,17 @@ def _by_time(chains: Sequence[list[Key]], known_times: Mapping[Key, int]) -> lis
         components = [*apart, (keys, together)]
     if len(components) == 1:
         return [components[0][1]]
-    spans: list[tuple[int, int, int]] = []
+    spans: list[tuple[int, int, Key, int]] = []
     for keys, _ in components:
         times = [known_times[key] for key in keys if key in known_times]
         if not times:
             raise UnalignableError("they share no record, and have no times to order them by")
-        spans.append((min(times), max(times), len(spans)))
+        spans.append((min(times), max(times), min(keys), len(spans)))  # by content, if all of two are in one millisecond
     spans.sort()
-    for (_, last, _), (first, _, _) in pairwise(spans):
+    for (_, last, *_), (first, *_) in pairwise(spans):
         if first < last:
             raise UnalignableError(f"they share no record, and their times overlap: one begins at {first} ms, another ends at {last} ms")
-    return [components[index][1] for _, _, index in spans]
+    return [components[index][1] for *_, index in spans]
 
 
 def _merged(chains: Sequence[list[Key]], known_times: Mapping[Key, int]) -> list[Key]:

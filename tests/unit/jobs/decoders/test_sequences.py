@@ -81,6 +81,16 @@ def test_parts_that_contradict_each_other_are_refused(parts: tuple[str, ...], sa
             align([events(part) for part in order])
 
 
+def test_parts_within_one_millisecond_have_one_order_whatever_the_order_of_arrival() -> None:
+    """A commit of several partitions has one time, and a file may end within it."""
+    for parts in permutations(("ca", "b", "d+")):
+        placed = align([events(part, clock=0) for part in parts])
+        indices = {
+            letter: merged.index for part, of_part in zip(parts, placed, strict=True) for letter, merged in zip(part, of_part, strict=True)
+        }
+        assert indices == {"c": 0, "a": 1, "b": 2, "d": 3, "+": 4}
+
+
 def test_parts_without_times_need_a_common_record() -> None:
     timeless = [[Event(letter, False, None) for letter in part] for part in ("ab", "cd")]
     with pytest.raises(UnalignableError, match="no times"):
