@@ -161,6 +161,9 @@ def _recognise(path: Path, forced: Source | None, offsets_partition: int | None,
     """
     try:
         size = path.stat().st_size
+        if size == 0 and passed_over is not None:
+            passed_over.add(path, "an empty file")
+            return None
         if size == 0:
             raise InputError(f"input {path}: the file is empty; write the capture again, or leave the file out")
         with path.open("rb") as file:

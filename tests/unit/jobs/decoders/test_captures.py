@@ -329,6 +329,16 @@ def test_a_text_is_packed_or_not_whatever_its_name_says(tmp_path: Path, name: st
     assert (capture.is_gzip, capture.pieces) == (pack, (WHOLE,) if pack else (Piece(0, len(text), 1),))
 
 
+def test_empty_file_in_a_folder_is_passed_over_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A tool that had nothing to say leaves one with ``2> errors.txt``."""
+    lines(tmp_path / "records", records.record_line())
+    lines(tmp_path / "errors.txt")
+    assert list(found(tmp_path)) == ["records"]
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+        ("WARNING", f"passed over {tmp_path}/errors.txt: an empty file")
+    ]
+
+
 @pytest.mark.parametrize(
     "first",
     [
