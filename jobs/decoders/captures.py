@@ -333,6 +333,8 @@ def _ndjson_capture(path: Path, size: int, content: BufferedIOBase, begin: str) 
         if source is not None and not problem:
             return Capture(str(path), source, LINES, size, line_cluster_id(line) if source is Source.CLUSTER_METADATA else None)
         problems.append((source, problem))
+        if line in ("[", "{"):  # a document that is spread over lines
+            break
     source, problem = problems[0] if problems else recognise_line("")
     other = name_format(begin)
     if other is not None:

@@ -172,6 +172,7 @@ def test_each_cluster_below_one_folder_keeps_its_own_id(tmp_path: Path) -> None:
         pytest.param(lambda folder: lines(folder / "f"), "the file is empty", id="an empty file"),
         pytest.param(lambda folder: lines(folder / "f", "text"), "the first line is not JSON; expected one of consumer-offsets", id="text"),
         pytest.param(lambda folder: lines(folder / "f", "[1]"), "the first line is not a JSON object", id="a list"),
+        pytest.param(lambda folder: lines(folder / "f", "[", look_line(), "]"), "the first line is not JSON", id="a list over lines"),
         pytest.param(lambda folder: lines(folder / "f", "[" * 200_000), "the first line is not JSON", id="nested too deep"),
         pytest.param(lambda folder: lines(folder / "f", '{"b": 1, "a": 2}'), "no known kind of capture has the keys a, b", id="unknown"),
         pytest.param(lambda folder: lines(folder / "f", records.record_line(offset=-1)), "line 1, offset: ", id="a negative offset"),
