@@ -15,7 +15,17 @@ from jobs.decoders import text_pieces
 from jobs.decoders.coordinator_log import has_coordinator_line, looks_like_coordinator_log
 from jobs.decoders.describe import find_fold, find_lost_topic_names, looks_like_describe
 from jobs.decoders.dump_log import NO_PARTITION, is_dump_after_markers, lacks_partition, looks_like_dump, with_headings
-from jobs.decoders.folders import KNOWN_FORMAT, NO_CAPTURE, NOT_ASKED_FOR, PassedOver, files_below, readable_by_spark, refuse_table, root_of
+from jobs.decoders.folders import (
+    KNOWN_FORMAT,
+    MOST_NAMED,
+    NO_CAPTURE,
+    NOT_ASKED_FOR,
+    PassedOver,
+    files_below,
+    readable_by_spark,
+    refuse_table,
+    root_of,
+)
 from jobs.decoders.formatter_json import find_separator
 from jobs.decoders.other_formats import name_binary, name_client_log, name_format, name_old_table
 from jobs.decoders.parquet_captures import AGAIN, ENCRYPTED_MAGIC, PLAIN_MAGIC, parquet_facts
@@ -35,6 +45,8 @@ LONGEST_TEXT_BYTES = 1 << 28
 """The longest line or description that is read at once: longer than the metadata of a million partitions."""
 _DECIDING_LINES = 5
 """How many lines may show the kind of JSON lines: the first one may be cut, or a message of the program that printed them."""
+_MOST_IDS = 5
+"""How many ids of clusters a line of the log names."""
 _KINDS = ", ".join(map(str, Source))
 _ENCRYPTED = "a Parquet file with an encrypted footer"
 
@@ -119,16 +131,20 @@ def _with_cluster_ids(captures: list[Capture]) -> tuple[Capture, ...]:
         if capture.cluster_id is not None:
             for folder in Path(capture.path).parents:
                 ids.setdefault(folder, set()).add(capture.cluster_id)
-    return tuple(replace(capture, cluster_id=capture.cluster_id or _id_around(capture, ids)) for capture in captures)
+    around = [_ids_around(capture, ids) if capture.cluster_id is None else {capture.cluster_id} for capture in captures]
+    unclear = [(capture.path, known) for capture, known in zip(captures, around, strict=True) if len(known) > 1]
+    for path, known in unclear[:MOST_NAMED]:
+        listed = ", ".join(sorted(known)[:_MOST_IDS]) + (f" and {len(known) - _MOST_IDS} more" if len(known) > _MOST_IDS else "")
+        logger.warning("%s has no cluster id, and the captures in its folder name several: %s; name one with --cluster-id", path, listed)
+    if len(unclear) > MOST_NAMED:
+        logger.warning("%d captures in all have no cluster id, and several in their folders", len(unclear))
+    return tuple(
+        replace(capture, cluster_id=next(iter(known)) if len(known) == 1 else None) for capture, known in zip(captures, around, strict=True)
+    )
 
 
-def _id_around(capture: Capture, ids: dict[Path, set[str]]) -> str | None:
-    known = next((ids[folder] for folder in Path(capture.path).parents if folder in ids), set())
-    if len(known) > 1:
-        logger.warning(
-            "%s has no cluster id, and the captures in its folder name several: %s; name one with --cluster-id", capture.path, sorted(known)
-        )
-    return min(known) if len(known) == 1 else None
+def _ids_around(capture: Capture, ids: dict[Path, set[str]]) -> set[str]:
+    return next((ids[folder] for folder in Path(capture.path).parents if folder in ids), set())
 
 
 def fingerprint(digests: Iterable[bytes]) -> str:

@@ -22,8 +22,8 @@ _SPARK_PASSES_OVER = (".", "_")
 """Beginnings of the names that Spark treats as hidden files or as its own marks."""
 _UNFINISHED = "._COPYING_"
 """End of the names of files that Hadoop's tools are still writing; Spark passes over them."""
-_MOST_NAMED = 20
-"""How many passed-over files of each kind the log names."""
+MOST_NAMED = 20
+"""How many files of each kind the log names."""
 _ODD_FILES = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -46,7 +46,7 @@ class PassedOver:
     def add(self, path: Path, reason: str, detail: str = "") -> None:
         """Add a file; ``detail`` is about this file, ``reason`` is shared by many."""
         self._counts[reason] += 1
-        if self._counts[reason] <= _MOST_NAMED:
+        if self._counts[reason] <= MOST_NAMED:
             self._first.setdefault(reason, []).append(f"{path}: {detail or reason}")
 
     def first(self, reason: str, folder: Path) -> str | None:

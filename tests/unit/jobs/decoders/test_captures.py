@@ -161,6 +161,21 @@ def test_each_cluster_below_one_folder_keeps_its_own_id(tmp_path: Path) -> None:
     assert ids == {"eu-offsets": "eu", "eu-looks": "eu", "us-offsets": "us", "us-looks": "us", "stray": None}
 
 
+def test_captures_without_a_clear_cluster_are_named_up_to_a_number(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(7):
+        lines(tmp_path / f"c{number}" / "look", look_line(f"c{number}"))
+    for number in range(25):
+        lines(tmp_path / f"stray{number:02}", records.record_line())
+    found(tmp_path)
+    messages = [record.getMessage() for record in caplog.records]
+    ids = "c0, c1, c2, c3, c4 and 2 more"
+    assert messages[:-1] == [
+        f"{tmp_path}/stray{number:02} has no cluster id, and the captures in its folder name several: {ids}; name one with --cluster-id"
+        for number in range(20)
+    ]
+    assert messages[-1] == "25 captures in all have no cluster id, and several in their folders"
+
+
 # -- refusals
 
 
