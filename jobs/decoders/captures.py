@@ -43,7 +43,7 @@ HEAD_BYTES = 1 << 16
 """The part of a text by which its kind is recognised."""
 LONGEST_TEXT_BYTES = 1 << 28
 """The longest line or description that is read at once: longer than the metadata of a million partitions."""
-_DECIDING_LINES = 5
+DECIDING_LINES = 5
 """How many lines may show the kind of JSON lines: the first one may be cut, or a message of the program that printed them."""
 _MOST_IDS = 5
 """How many ids of clusters a line of the log names."""
@@ -236,21 +236,21 @@ def _parquet_capture(path: Path, size: int) -> Capture:
 
 
 def _first_lines(content: BufferedIOBase) -> Iterator[str]:
-    """Yield the first lines of a text that are not blank, at most ``_DECIDING_LINES``.
+    """Yield the first lines of a text that are not blank, at most ``DECIDING_LINES``.
 
     Raises:
         _OtherKindError: a file of another kind without line ends, such as an image, or one that unpacks to zeros without end.
         UnicodeDecodeError: a file of another kind.
     """
     count, error = 0, None
-    while count < _DECIDING_LINES and (begin := content.readline(LONGEST_TEXT_BYTES + 1)):
+    while count < DECIDING_LINES and (begin := content.readline(LONGEST_TEXT_BYTES + 1)):
         if len(begin) > LONGEST_TEXT_BYTES:
             raise _OtherKindError(f"the first line is longer than {LONGEST_TEXT_BYTES} bytes")
         try:
             text = begin.decode()
         except UnicodeDecodeError as found:  # a line that was cut may begin within a character
             text, error = begin.decode(errors="replace"), found if count == 0 else error
-        for line in filter(str.strip, text.split("\r")[: _DECIDING_LINES - count]):
+        for line in filter(str.strip, text.split("\r")[: DECIDING_LINES - count]):
             count += 1
             yield line.strip()
     if error is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -17,7 +18,7 @@ from pyspark.sql import functions as F
 
 from jobs.context import RunContext
 from jobs.decoders import text_pieces
-from jobs.decoders.captures import LINES, Capture
+from jobs.decoders.captures import DECIDING_LINES, LINES, Capture
 from jobs.runtime.errors import InputError
 from schemas.positions import POSITIONS, Positions
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
@@ -113,11 +114,16 @@ def _named_by_topics(context: RunContext, captures: list[Capture], name: str) ->
 
 
 def _topic_ids(capture: Capture) -> set[str]:
-    """Return the topic ids in the first line of a metadata capture; empty if it cannot be read, which landing reports."""
+    """Return the topic ids in the first good line of a metadata capture; empty if it cannot be read, which landing reports."""
     try:
         with text_pieces.opened(capture.path, is_gzip=capture.is_gzip) as content:
-            look = json.loads(content.readline())
-        ids = {topic_id_text(topic["topic_id"]) for topic in look["topics"] if topic.get("topic_id")}
-        return {topic_id for topic_id in ids if topic_id is not None}
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError):
+            lines = list(islice(filter(bytes.strip, content), DECIDING_LINES))
+    except (OSError, EOFError):
         return set()
+    for line in lines:
+        try:
+            ids = {topic_id_text(topic["topic_id"]) for topic in json.loads(line)["topics"] if topic.get("topic_id")}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            continue
+        return {topic_id for topic_id in ids if topic_id is not None}
+    return set()

@@ -17,3 +17,10 @@ def test_zeros_of_old_brokers_are_no_topic_id(tmp_path: Path) -> None:
     path = tmp_path / "look"
     path.write_text(json.dumps({"topics": [{"topic": f"t{number}", "topic_id": one} for number, one in enumerate(ids)]}) + "\n")
     assert _topic_ids(cast(Capture, SimpleNamespace(path=str(path), is_gzip=False))) == {"h4iV23IwTGSB-oQ1ykZb_w"}
+
+
+def test_first_good_line_has_the_topic_ids(tmp_path: Path) -> None:
+    path = tmp_path / "look"
+    look = json.dumps({"topics": [{"topic": "t", "topic_id": "h4iV23IwTGSB+oQ1ykZb/w"}]})
+    path.write_text(f'\n"topics": []}}\n{"[" * 200_000}\n{look}\n')
+    assert _topic_ids(cast(Capture, SimpleNamespace(path=str(path), is_gzip=False))) == {"h4iV23IwTGSB-oQ1ykZb_w"}
