@@ -266,9 +266,8 @@ def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
         "replaying groups with late snapshots or late topic metadata, from their last checkpoint before these or from the first snapshot"
     )
     stored = warehouse.read(SOLUTIONS.name).join(redone, list(GROUP_KEY)).where(F.col("position") > F.col("played_until"))
-    since = stored.agg(F.min("observed_month")).collect()[0][
-        0
-    ]  # not that of the snapshots: a snapshot that was replaced may be of another month
+    # Not that of the snapshots: a snapshot that was replaced may be of another month.
+    ((since,),) = stored.agg(F.min("observed_month")).collect()
     if since is None:
         return
     for name in (ASSIGNMENTS.name, SOLUTIONS.name):

@@ -6,7 +6,6 @@ partitions were withheld, or as a member left that may have come back. Findings 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial, reduce
@@ -57,8 +56,6 @@ from schemas.tables import (
     TOPIC_SNAPSHOTS,
 )
 from schemas.vocabulary import WITHOUT_RESULT, Basis
-
-logger = logging.getLogger(__name__)
 
 
 def _is_self_contained() -> Column:

@@ -10,7 +10,6 @@ were applied.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -46,8 +45,6 @@ from schemas.keys import GROUP_KEY
 from schemas.staging import TARGETS
 from schemas.tables import OFFSET_SNAPSHOTS, QUARANTINE, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import CONFLICT, LOG_SOURCES, Outcome, Source
-
-logger = logging.getLogger(__name__)
 
 
 def first_of_month(moment: str) -> Column:
