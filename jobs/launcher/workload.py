@@ -124,17 +124,29 @@ def _plain(name: str) -> str:
     return "" if name[0] in "\"'[]{}&*!|>%@`?#" or ": " in name else name
 
 
+def is_schema(warehouse: str) -> bool:
+    """Return whether the name of a warehouse is that of a schema in a catalog, ``a.b`` or ``a.b.c``, and no path.
+
+    >>> is_schema("main.evenkeel"), is_schema("s3a://bucket/a.b"), is_schema("warehouse"), is_schema(".")
+    (True, False, False, False)
+    """
+    parts = warehouse.split(".")
+    return len(parts) in (2, 3) and all(parts) and "/" not in warehouse and ":" not in warehouse
+
+
 def local_folder(warehouse: str, folder: str) -> str | None:
     """Return the path of a warehouse; None for one in an object store or a catalog.
+
+    Args:
+        folder: the current one.
 
     >>> local_folder("w", "/here"), local_folder("file:///w", "/here"), local_folder("s3a://b/w", "/here"), local_folder("a.b", "/here")
     ('/here/w', '/w', None, None)
     """
-    if warehouse.startswith("file:"):
-        warehouse = "/" + warehouse[len("file:") :].lstrip("/")
-    parts = warehouse.split(".")
-    is_schema = len(parts) in (2, 3) and all(parts) and "/" not in warehouse and ":" not in warehouse
-    return None if is_schema or "://" in warehouse else os.path.join(folder, warehouse)
+    path = warehouse[len("file:") :] if warehouse.startswith("file:") else warehouse
+    if path.startswith("//"):  # Hadoop reads a host after two slashes
+        path = "/" + path.lstrip("/")
+    return None if is_schema(warehouse) or "://" in path else os.path.join(folder, path)
 
 
 def measure_inputs(paths: Iterable[str]) -> Size:

@@ -6,21 +6,18 @@ import os
 import re
 from pathlib import Path
 
+from jobs.launcher import workload
+
 LOG = "_delta_log"
 SCRATCH, LEASE, PROBE_FILE = "_staging", "_lease", ".evenkeel.reach"
 RUN_LOCK, COMMIT_LOCK = ".evenkeel.lock", ".evenkeel.commit.lock"
 OTHER_ENTRIES = {SCRATCH, RUN_LOCK, COMMIT_LOCK, LEASE, PROBE_FILE, "report.html"}
 """Entries of a warehouse's folder besides its tables."""
-_SCHEMA = re.compile(r"[^/:.]+(\.[^/:.]+){1,2}")
 
 
 def is_path(location: str) -> bool:
-    """Return whether a warehouse location is a path; ``a.b`` or ``a.b.c`` names a catalog schema.
-
-    >>> is_path("s3a://bucket/a.b"), is_path("warehouse"), is_path("."), is_path("main.evenkeel")
-    (True, True, True, False)
-    """
-    return _SCHEMA.fullmatch(location) is None
+    """Return whether a warehouse location is a path; ``a.b`` or ``a.b.c`` names a catalog schema."""
+    return not workload.is_schema(location)
 
 
 def local_folder(location: str) -> Path | None:
@@ -29,8 +26,8 @@ def local_folder(location: str) -> Path | None:
     >>> local_folder("file:///tmp/w") == local_folder("file:/tmp/w") == local_folder("/tmp/w")
     True
     """
-    path = re.sub("^/+(?=/)", "", re.sub("^file:", "", location))  # Hadoop reads a host after two slashes
-    return Path(path).absolute() if is_path(location) and "://" not in path else None
+    folder = workload.local_folder(location, "")
+    return None if folder is None else Path(folder).absolute()
 
 
 def table_around(path: Path) -> Path | None:

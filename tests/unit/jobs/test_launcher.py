@@ -53,8 +53,7 @@ from jobs.launcher.messages import Refusal
 from jobs.launcher.profile import Machine, OwnSettings, Profile, choose_profile, find_machine, own_settings, read_settings
 from jobs.launcher.programs import run_program, wait_for_end
 from jobs.launcher.start import Start, cluster_start, local_start, python_start, stderr_path
-from jobs.launcher.workload import MB, Size, Workload, find_workload, local_folder, measure_inputs, measure_warehouse
-from jobs.runtime import locations
+from jobs.launcher.workload import MB, Size, Workload, find_workload, measure_inputs, measure_warehouse
 from jobs.runtime.installation import zip_packages
 
 ROOT = Path(__file__).parents[3]
@@ -443,17 +442,6 @@ def test_workload_is_what_the_command_reads(words: str, workload: Workload, monk
     monkeypatch.setattr("jobs.launcher.workload.content", lambda path: files.get(path, ""))
     line = resolve_paths(parse(words.split()), "/here")
     assert find_workload(line, "/root/conf") == workload
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["w", "./w", "/a/w", "file:/w", "file:///w", "file://w", "s3a://b/w", "a.b", "a.b.c", "a.b.c.d", ".", "..", "a/b.c", ".hidden", "a."],
-)
-def test_a_warehouse_is_found_where_a_run_finds_it(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.chdir(tmp_path)
-    expected = locations.local_folder(name)
-    found = local_folder(name, str(tmp_path))
-    assert (found and os.path.normpath(found)) == (expected and os.path.normpath(expected))
 
 
 def test_inputs_are_measured_by_their_files(tmp_path: Path):
