@@ -21,7 +21,7 @@ from schemas.tables import (
     TOPIC_SNAPSHOTS,
     TableSpec,
 )
-from schemas.tables.columns import BIGINT, BINARY, BOOLEAN, INT, STRING
+from schemas.tables.columns import BIGINT, BINARY, BOOLEAN, INT, STRING, plain
 
 ADDED_BY_LAND = (
     *("cluster_id", "run_sequence", "run_id", "observed_month", "source", "source_position"),
@@ -169,12 +169,8 @@ PACKED_ROWS = StructType([*[SOLUTIONS.schema[name] for name in SOLUTIONS.key], S
 """One row per solution, with the partitions of its members packed."""
 
 
-def _struct(**fields: DataType) -> StructType:
-    return StructType([StructField(name, data_type) for name, data_type in fields.items()])
-
-
 def _structs(**fields: DataType) -> ArrayType:
-    return ArrayType(_struct(**fields))
+    return ArrayType(plain(**fields))
 
 
 ADDED_BY_AUDIT = ("observed_at", "observed_month", "run_sequence", "run_id")

@@ -11,9 +11,7 @@ from assignors.replay.topic_ids import depends_on_missing_ids
 from assignors.replay.topic_metadata import ResolvedTopic
 
 _START_FROM_CLAIMS = frozenset({"sticky", "cooperative-sticky", "uniform"})
-
-
-_RACK_AWARE = frozenset({"range", "sticky", "cooperative-sticky"})
+RACK_AWARE = frozenset({"range", "sticky", "cooperative-sticky"})
 """Strategies of clients that go by racks since Kafka 3.5 (KIP-881)."""
 
 
@@ -36,7 +34,7 @@ def could_differ_by_unknowns(strategy: str, problem: GroupProblem, topics: Itera
 
 def _lacks_racks(strategy: str, problem: GroupProblem) -> bool:
     """Return whether members have racks, and no metadata snapshot shows those of the replicas of a topic that they read."""
-    if strategy not in _RACK_AWARE or not any(member.rack for member in problem.members):
+    if strategy not in RACK_AWARE or not any(member.rack for member in problem.members):
         return False
     read = (problem.topics[name] for name in subscribed_topics(problem) if name in problem.topics)
     return any(topic.partition_racks is None or not all(topic.partition_racks) for topic in read)

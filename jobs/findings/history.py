@@ -21,6 +21,7 @@ from assignors.model import Member, Topic, TopicPartition
 from assignors.replay.recurrence import Recurrences, Seat
 
 WINDOW_MS = RETURN_MS
+WINDOW_MINUTES = WINDOW_MS // 60_000
 """How far rules look back, by the times of records: as far as triggers do, so that an audit reads no more for rules than for triggers."""
 
 LEADERS_LOOK_MS = 300_000

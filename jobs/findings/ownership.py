@@ -23,7 +23,8 @@ CROWDED_GAP = 2
 """Partitions between the most and the least loaded member from which a more even split is possible; 1 is even already."""
 
 RANGES = ("range", "server-range")
-"""The assignors that assign each topic on its own and begin with the first member."""
+"""The assignors that assign each topic on its own and begin with the first member. So one member has the partitions of one number of all
+topics of one size that the same members read."""
 
 BY_BROKERS = "set group.remote.assignor=uniform in all members (the default is the first of the brokers' group.consumer.assignors)"
 """How a group of the consumer protocol gets another assignor (KIP-848): it cannot use one of its clients."""

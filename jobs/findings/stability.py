@@ -20,11 +20,9 @@ from assignors.replay.recurrence import (
     Seat,
 )
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.history import WINDOW_MS, Moment, OwnedPartition
+from jobs.findings.history import WINDOW_MINUTES, Moment, OwnedPartition
 from jobs.findings.rule import Found, counted, duration, figures, listed, named, rule
 from schemas.vocabulary import Rule, Severity
-
-WINDOW_MINUTES = WINDOW_MS // 60_000
 
 RESTARTS = 3
 """Restarts of one member within the window that make a loop. A deployment restarts it once, and once more when it is rolled back."""

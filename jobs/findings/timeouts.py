@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.history import WINDOW_MS
+from jobs.findings.history import WINDOW_MINUTES
 from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
 from schemas.vocabulary import Rule, Severity
-
-WINDOW_MINUTES = WINDOW_MS // 60_000
 
 LOWER_THE_SESSION = (
     "Set session.timeout.ms below max.poll.interval.ms. Brokers notice a dead process only after the session, and a slow one after the "

@@ -12,6 +12,7 @@ from assignors.generation.generation import SERVER_SIDE, STREAMS
 from assignors.generation.holdings import Holdings
 from assignors.generation.subscriptions import existing_partition_counts, layout_of, subscribed_topics, subscribers_of
 from jobs.findings.facts import SnapshotFacts
+from jobs.findings.ownership import RANGES
 from jobs.findings.rule import Found, counted, figures, listed, named, part_of, percent, rule
 from schemas.vocabulary import Basis, Flavour, Rule, Severity
 
@@ -23,9 +24,6 @@ TIMES_ITS_SHARE = 2
 
 READERS_LEFT_OUT = 3
 """One member in so many has nothing of a skewed topic. If partitions were dealt out by chance, one topic in twelve would be skewed."""
-
-RANGES = ("range", "server-range")
-"""The assignors that give partitions of one number to one member, in all topics of one size that the same members read."""
 
 
 def _are_alike(snapshot: SnapshotFacts) -> bool:

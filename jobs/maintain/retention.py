@@ -35,7 +35,7 @@ from jobs.context import RunContext, RunState
 from jobs.storage.derived_results import forget_unnamed_topics
 from jobs.storage.last_commits import forget_last_commits
 from jobs.storage.warehouse import Warehouse
-from schemas.keys import GENERATION_KEY, GROUP_KEY
+from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY
 from schemas.tables import (
     ASSIGNMENTS,
     FINDINGS,
@@ -58,7 +58,6 @@ from schemas.vocabulary import Basis
 from schemas.wire.keys import CLASSIC_GROUP_METADATA, EPOCH, MEMBER, OFFSETS_TOPIC, TARGET_EPOCH
 
 OF_GENERATIONS = (FINDINGS, MOVEMENTS, GENERATION_AUDITS, ASSIGNMENTS, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS)
-COMMIT_PLACE = (*GROUP_KEY, "topic", "partition")
 
 
 def first_kept_month(as_of: datetime, days: int) -> date:
@@ -213,8 +212,8 @@ def drop_history(context: RunContext) -> tuple[RunState, dict[str, int]]:
         drop(GROUP_RECORDS, superseded_records(records, month), GROUP_RECORDS.key, is_old)
     if _reaches_before(month, OFFSET_SNAPSHOTS, warehouse):
         old = warehouse.read(OFFSET_SNAPSHOTS.name).where(F.col("observed_month") < F.lit(month))
-        last = old.groupBy(*COMMIT_PLACE).agg(F.max("position").alias("last_position"))
-        drop(OFFSET_SNAPSHOTS, last, COMMIT_PLACE, f"t.position < d.last_position AND {is_old}")
+        last = old.groupBy(*PARTITION_KEY).agg(F.max("position").alias("last_position"))
+        drop(OFFSET_SNAPSHOTS, last, PARTITION_KEY, f"t.position < d.last_position AND {is_old}")
         if dropped[OFFSET_SNAPSHOTS.name]:
             forget_last_commits(warehouse)
     if _reaches_before(month, TOPIC_SNAPSHOTS, warehouse):

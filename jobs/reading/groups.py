@@ -11,7 +11,7 @@ from assignors.generation.generation import Generation
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
 from jobs.reading.deletions import read_deletions
 from jobs.reading.names import is_pattern, listed, matching, no_group, no_match, only_commits, shown, spellings
-from jobs.reading.stored import Client, GroupKey, StoredGeneration
+from jobs.reading.stored import Client, GroupKey, StoredGeneration, empty_since
 from jobs.runtime.errors import UsageError, WarehouseDamagedError
 from schemas.keys import GROUP_KEY
 from schemas.vocabulary import Basis, GroupType
@@ -217,7 +217,7 @@ def _stored(
         key=key,
         observed_at=audit["observed_at"],
         until=later[0]["observed_at"] if later else ended_at,
-        empty_since=_empty_since(later),
+        empty_since=empty_since(later),
         ended_at=ended_at,
         is_consumer_protocol=snapshot["group_type"] == GroupType.CONSUMER,
         generation=stored_generation(snapshot, topics_by_hash.get((key.cluster_id, audit["topics_hash"]), ())),
@@ -243,16 +243,6 @@ def stored_generation(snapshot: StoredRow, topics: Iterable[StoredRow]) -> Gener
     members = snapshot["members"]
     assignment = {member["member_id"]: _partitions(member["assigned"]) for member in members}
     return Generation(snapshot["generation"], snapshot["strategy"] or "", GroupProblem(known, tuple(map(_member, members))), assignment)
-
-
-def _empty_since(later: Sequence[StoredRow]) -> datetime | None:
-    """Return the time of the first of the empty generations at the end; None where the last one has members."""
-    since = None
-    for row in reversed(later):
-        if row["member_count"]:
-            break
-        since = row["observed_at"]
-    return since
 
 
 def _member(row: StoredRow) -> Member:

@@ -11,7 +11,7 @@ from assignors.model import TopicPartition
 from jobs.reading.deletions import Deletion, read_deletions
 from jobs.reading.names import shown
 from jobs.reading.published import PublishedTables, StoredRow
-from jobs.reading.stored import GroupKey
+from jobs.reading.stored import GroupKey, empty_since
 from jobs.reading.weights import SeenPartition, lag_at, newest_two, seen_partitions, snapshot_times
 from jobs.runtime.errors import UsageError
 from schemas.vocabulary import Basis, GroupState, GroupType, Source
@@ -153,7 +153,7 @@ def read_group_generation(
         offsets=read_offsets(tables, key, partitions, until if moment is None else moment),
         generation_count=len(index),
         until=until,
-        empty_since=_empty_since(index),
+        empty_since=empty_since(index),
         deletion=read_deletions(tables, {key: newest_position}, _named(key)).get(key),
         newest_position=newest_position,
         newest_at=index[-1]["observed_at"],
@@ -300,13 +300,3 @@ def _choose(key: GroupKey, index: Sequence[StoredRow], generation: int | None, m
             )
         return numbers[-1]
     return next((number for number in reversed(range(len(index))) if index[number]["member_count"]), len(index) - 1)
-
-
-def _empty_since(index: Sequence[StoredRow]) -> datetime | None:
-    """Return the time of the first of the empty generations at the end; None where the last one has members."""
-    since: datetime | None = None
-    for row in reversed(index):
-        if row["member_count"]:
-            break
-        since = row["observed_at"]
-    return since

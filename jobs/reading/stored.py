@@ -1,11 +1,11 @@
-"""A stored group as scenarios begin with it: shapes only, so that Spark's workers can import them."""
+"""A stored group as scenarios begin with it. Spark's workers import this, so it reads nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assignors.generation.generation import Generation
 from assignors.model import TopicPartition
@@ -80,3 +80,17 @@ class PartitionWeights:
     throughput: Mapping[TopicPartition, float] = field(default_factory=dict)
     seen_at: datetime | None = None
     partition_counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def empty_since(audits: Sequence[Mapping[str, Any]]) -> datetime | None:
+    """Return the time of the first of the empty generations at the end; None where the last one has members.
+
+    Args:
+        audits: rows of one group in order, with ``member_count`` and ``observed_at``.
+    """
+    since: datetime | None = None
+    for row in reversed(audits):
+        if row["member_count"]:
+            break
+        since = row["observed_at"]
+    return since

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from assignors.algorithms.racks import is_rack_aware
 from assignors.algorithms.releases import client_behaviour
+from assignors.replay.unknowns import RACK_AWARE
 from jobs.reading.stored import StoredGeneration
 from schemas.vocabulary import Flavour
 
@@ -22,7 +23,6 @@ FIRST_RELEASES = {
 _WITHOUT_PROTOCOL = frozenset({Flavour.SARAMA, Flavour.KAFKA_PYTHON, Flavour.KAFKAJS})
 """Libraries of which no release is known to speak it: Sarama 1.61, kafka-python 3.0 and kafkajs 2.2 do not."""
 
-_RACK_STRATEGIES = frozenset({"range", "sticky", "cooperative-sticky"})
 _WITHOUT_RACKS = _WITHOUT_PROTOCOL
 _VERSION_SINCE_3_5 = 3
 
@@ -76,7 +76,7 @@ def rack_aware_racks(stored: StoredGeneration) -> tuple[str, ...]:
     """
     generation, client = stored.generation, stored.leader_client
     racks = sorted({member.rack for member in generation.problem.members if member.rack})
-    if not racks or generation.strategy not in _RACK_STRATEGIES or client in _WITHOUT_RACKS:
+    if not racks or generation.strategy not in RACK_AWARE or client in _WITHOUT_RACKS:
         return ()
     if client in (None, Flavour.JAVA) and not client_behaviour(stored.kafka_version).is_rack_aware:
         return ()
