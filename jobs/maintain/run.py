@@ -14,6 +14,7 @@ from datetime import datetime
 from jobs.context import RunContext, StageResult
 from jobs.maintain import cluster_removal
 from jobs.maintain.retention import CLEARED_HOLDINGS, drop_history
+from jobs.runtime.locations import LOG
 from jobs.runtime.log_format import show_progress
 from jobs.storage.delta_log import checkpoint_before, cut_before
 from jobs.storage.table_maintenance import file_counts, keep_files, optimize
@@ -109,7 +110,7 @@ def _cut_log(context: RunContext, name: str, now: datetime) -> None:
         return
     folder = context.warehouse.folder / name
     hours = max(24 * LOG_DAYS, context.settings.maintain.vacuum_hours)
-    version = checkpoint_before(folder / "_delta_log", now.timestamp() - 3600 * hours)
+    version = checkpoint_before(folder / LOG, now.timestamp() - 3600 * hours)
     if version is None:
         return
     damages = read_log(name, folder).damages
@@ -118,6 +119,6 @@ def _cut_log(context: RunContext, name: str, now: datetime) -> None:
             "%s: kept every commit, because the log is damaged, for example at %s; run verify to see all damage", name, damages[0].where
         )
         return
-    removed = cut_before(folder / "_delta_log", version)
+    removed = cut_before(folder / LOG, version)
     if removed:
         logger.info("%s: removed %d commits, up to version %d", name, removed, version - 1)

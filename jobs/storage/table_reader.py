@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from jobs.runtime.contract import contract_version
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
-from jobs.runtime.locations import address
+from jobs.runtime.locations import LOG, address
 from jobs.runtime.lost_commits import refuse_lost_commit
 from jobs.storage.delta_log import files_of, newest_sequence, row_count
 from jobs.storage.scratch import Scratch
@@ -72,7 +72,7 @@ class TableReader(Scratch):
 
     def _log(self, name: str) -> Path:
         assert self.folder is not None
-        return self.folder / name / "_delta_log"
+        return self.folder / name / LOG
 
     def _version_to_read(self, name: str) -> int:
         version = self._published.get(name)
@@ -104,8 +104,7 @@ class TableReader(Scratch):
         Args:
             newer_than: leave out files without rows of later runs; None for all files.
         """
-        assert self.folder is not None
-        files = files_of(self.folder / name / "_delta_log", version, newer_than)
+        files = files_of(self._log(name), version, newer_than)
         spec = ALL_TABLES[name]
         if files is None:
             return self._read_by_delta(name, version)

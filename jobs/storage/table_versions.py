@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError, explain
 from jobs.runtime.jvm import SPARK_ERRORS, is_lasting
-from jobs.runtime.locations import address, is_path, is_shared, local_folder
+from jobs.runtime.locations import LOG, address, is_path, is_shared, local_folder
 from jobs.storage.delta_log import local_properties
 from schemas.tables import OPTIONAL_TABLES, RUNS, TABLES
 
@@ -71,7 +71,7 @@ class TableVersions:
     @staticmethod
     def local_versions(table: Path) -> list[int]:
         """Return the versions with a commit in the log of a table in a local folder."""
-        return [int(entry.stem) for entry in (table / "_delta_log").glob("*.json") if entry.stem.isdigit()]
+        return [int(entry.stem) for entry in (table / LOG).glob("*.json") if entry.stem.isdigit()]
 
     def known_version(self, name: str) -> int | None:
         """Return the newest version of a table, None if there is no table; for cases in which ``runs`` does not have it."""
@@ -117,7 +117,7 @@ class TableVersions:
         """
         if self.folder is None:
             return self.history(name).asDict()
-        log = self.folder / name / "_delta_log" / f"{self.version(name):020}.json"
+        log = self.folder / name / LOG / f"{self.version(name):020}.json"
         try:
             actions = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
             return dict(next((action["commitInfo"] for action in actions if "commitInfo" in action), {}))
@@ -132,7 +132,7 @@ class TableVersions:
     def properties(self, name: str) -> dict[str, str]:
         """Return the properties of a table; without Spark if its log is in a local folder."""
         if self.folder is not None:
-            return local_properties(self.folder / name / "_delta_log", self.version(name))
+            return local_properties(self.folder / name / LOG, self.version(name))
         return {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self.identifier(name)}").collect()}
 
     @staticmethod

@@ -25,7 +25,7 @@ from jobs.runtime.errors import (
     explain,
 )
 from jobs.runtime.jvm import SPARK_ERRORS
-from jobs.runtime.locations import OTHER_ENTRIES, is_path
+from jobs.runtime.locations import OTHER_ENTRIES, is_path, is_table
 from jobs.storage.catalog_tables import make_table
 from jobs.storage.commit_guard import STOP_IT
 from jobs.storage.hadoop_files import has_stored_files, remove_stored, stored_names
@@ -97,7 +97,7 @@ class Warehouse(TableReader):
                 "name another location with --warehouse"
             )
         for name in tables:
-            if not (self.folder / name / "_delta_log").is_dir() and not self.is_begun_only(self.folder / name):
+            if not is_table(self.folder / name) and not self.is_begun_only(self.folder / name):
                 raise NotAWarehouseError(
                     f"warehouse {self.folder}: {name} is not a Delta table (no _delta_log); name another location with --warehouse"
                 )

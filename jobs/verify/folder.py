@@ -111,7 +111,7 @@ def _check_table(spec: TableSpec, folder: Path, wanted: int | None, checked: Che
     checked.count("tables")
     checked.count("commits", log.commit_count)
     checked.count("checkpoints", log.checkpoint_count)
-    checked.unsummed_count += sum(not has_checksums(path) for path in (folder / "_delta_log").glob("*.parquet"))
+    checked.unsummed_count += sum(not has_checksums(path) for path in (folder / LOG).glob("*.parquet"))
     seen: set[str] = set()
     for version, state in sorted(log.states.items(), reverse=True):
         with _reading(checked, spec.name, version):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
 from jobs.runtime.file_lock import shared
-from jobs.runtime.locations import RUN_LOCK
+from jobs.runtime.locations import RUN_LOCK, is_table
 from jobs.runtime.log_format import show_progress
 from jobs.storage.lease import wait_until_free
 from jobs.storage.warehouse import Warehouse
@@ -70,7 +70,7 @@ def _is_there(warehouse: Warehouse) -> bool:
     """Return whether any table exists: a warehouse without its table ``runs`` is damaged, not missing."""
     folder: Path | None = warehouse.folder
     if folder is not None:
-        return any((folder / name / "_delta_log").is_dir() for name in TABLES)
+        return any(is_table(folder / name) for name in TABLES)
     return warehouse.exists() or any(warehouse.known_version(name) is not None for name in TABLES)
 
 

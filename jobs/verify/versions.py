@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
+from jobs.runtime.locations import LOG
 from jobs.verify.damage import Code, Damage
 from schemas.tables import RUNS
 
@@ -78,7 +79,7 @@ def check_signatures(
     if strange:
         first, others = strange[0], len(strange) - 1
         found = f"the signature {signatures[first]!r}" + (f", and {others} more that are not in {RUNS.name}" if others else "")
-        path = f"_delta_log/{first:020}.json"
+        path = f"{LOG}/{first:020}.json"
         expected = f"one that is also in the log of {RUNS.name}"
         yield Damage(Code.FOREIGN_COMMIT, table, first, path, found, expected, _EXCHANGED)
 
