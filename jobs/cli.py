@@ -144,7 +144,7 @@ def _ending(command: str, interruption: Interruption) -> Iterator[dict[str, Any]
 
     def end_at_limit() -> None:
         log(exit_code=INTERRUPTED, error=interruption.text)
-        _tell(interruption.text)
+        _say(interruption.text)
 
     interruption.at_limit = end_at_limit
     try:
@@ -296,7 +296,7 @@ def _execute(
     return execute(spark, request)
 
 
-def _tell(*lines: str) -> None:
+def _say(*lines: str) -> None:
     """Print why a command ended, unless the last line of its JSON log has it."""
     if not logs_json():
         clear_progress()
@@ -316,9 +316,9 @@ def console_main(argv: Sequence[str] | None = None) -> int:
         with interruption.handled():
             main(argv, interruption)
     except EvenkeelError as error:
-        _tell(*str(error).split("\n"))  # one line for each mistake
+        _say(*str(error).split("\n"))  # one line for each mistake
         return error.exit_code
     except KeyboardInterrupt:
-        _tell(interruption.text)
+        _say(interruption.text)
         return INTERRUPTED
     return 0

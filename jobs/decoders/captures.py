@@ -108,14 +108,14 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None, offsets
             if (capture := _recognise(path, forced, offsets_partition, None if not is_folder else passed_over))
         ]
         if not captures:
-            passed_over.tell()
+            passed_over.log()
             other = passed_over.first(KNOWN_FORMAT, root)
             raise InputError(f"input {name}: no capture in this folder; {other or f'expected files of one of {_KINDS}'}")
         for capture in captures:  # the outermost folder gives a file its name, in any order of inputs
             known = found.get(Path(capture.path))
             if known is None or len(known.name) < len(capture.name):
                 found[Path(capture.path)] = capture
-    passed_over.tell()
+    passed_over.log()
     if not found:
         raise InputError("no input: name captures with --input, or under inputs in the settings")
     return _with_cluster_ids([found[path] for path in sorted(found)])

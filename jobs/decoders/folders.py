@@ -53,7 +53,7 @@ class PassedOver:
         """Return the name of the first file of a folder with this reason, with its detail; None without one."""
         return next((file for file in self._first.get(reason, ()) if file.startswith(f"{folder}/")), None)
 
-    def tell(self) -> None:
+    def log(self) -> None:
         """Log the first files of each reason by name, and their number for each reason."""
         for reason, files in self._first.items():
             for file in files:

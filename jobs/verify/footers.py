@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
-_UNTOLD = "metadata"
+_IGNORED = "metadata"
 """For example comments of columns, which Parquet does not have."""
 _TIMES = {"timestamp_ntz": "timestamp"}
 """The older type of times in Parquet (INT96) is the same for both."""
@@ -40,7 +40,7 @@ def footer_problem(file: pq.ParquetFile) -> str | None:
 def _plain(schema: Any) -> Any:
     """Return a schema of Spark as JSON, without parts that Parquet may not have."""
     if isinstance(schema, dict):
-        return {name: _plain(part) for name, part in schema.items() if name != _UNTOLD}
+        return {name: _plain(part) for name, part in schema.items() if name != _IGNORED}
     if isinstance(schema, list):
         return [_plain(part) for part in schema]
     return _TIMES.get(schema, schema)

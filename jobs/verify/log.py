@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
 
+from jobs.runtime.locations import LOG
 from jobs.runtime.sidecars import checksum_problem
 from jobs.storage.commit_guard import SIGNATURE
 from jobs.verify.checkpoints import checkpoint_state, read_checkpoint
@@ -57,11 +58,11 @@ def read_log(table: str, folder: Path, wanted: int | None = None) -> TableLog:
         folder: the table's.
         wanted: the published version, whose state is returned besides the newest one's.
     """
-    reader = _LogReader(table, folder / "_delta_log")
+    reader = _LogReader(table, folder / LOG)
     try:
         reader.read(wanted)
     except Exception as error:  # on a damaged file a library may raise any error; the damage found so far is still reported
-        reader.log.damages.append(unreadable(table, None, "_delta_log", error))
+        reader.log.damages.append(unreadable(table, None, LOG, error))
     return reader.log
 
 
@@ -84,10 +85,10 @@ class _LogReader:
         if commits:
             log.oldest, log.newest = min(commits), max(commits)
         elif not traces and not checkpoints:
-            self._tell(Code.MISSING_TABLE, None, "", "no commit in _delta_log", "a Delta table")
+            self._add(Code.MISSING_TABLE, None, "", f"no commit in {LOG}", "a Delta table")
             return
         looked_at = log.newest if wanted is None else min(wanted, log.newest)
-        self._tell_gaps(commits, traces, checkpoints, looked_at)
+        self._add_gaps(commits, traces, checkpoints, looked_at)
         state = TableState(is_complete=log.oldest == 0)
         versions = sorted({*commits, *checkpoints, *({wanted} if wanted is not None and wanted < log.newest else ())})
         for before, version in zip([log.oldest - 1, *versions], versions, strict=False):
@@ -103,18 +104,18 @@ class _LogReader:
                 log.states[version] = state.copy()
         for version in standing(self.foreign, log.restores):
             expected = f"{SIGNATURE.strip()!r} and a run's name"
-            self._tell(Code.FOREIGN_COMMIT, version, f"{version:020}.json", self.foreign[version], expected)
+            self._add(Code.FOREIGN_COMMIT, version, f"{version:020}.json", self.foreign[version], expected)
         self._check_pointer(names, checkpoints)
 
-    def _tell(self, code: Code, version: int | None, name: str, found: str, expected: str) -> None:
-        path = f"_delta_log/{name}" if name else ""
+    def _add(self, code: Code, version: int | None, name: str, found: str, expected: str) -> None:
+        path = f"{LOG}/{name}" if name else ""
         self.log.damages.append(Damage(code, self.table, version, path, found, expected))
 
-    def _tell_missing(self, first: int, last: int, why: str) -> None:
+    def _add_missing(self, first: int, last: int, why: str) -> None:
         found = "no such file" if first == last else f"none of the commits {first} to {last}"
-        self._tell(Code.MISSING_COMMIT, first, f"{first:020}.json", found, f"a commit: {why}")
+        self._add(Code.MISSING_COMMIT, first, f"{first:020}.json", found, f"a commit: {why}")
 
-    def _tell_gaps(self, commits: Iterable[int], traces: set[int], checkpoints: Mapping[int, TableState | None], looked_at: int) -> None:
+    def _add_gaps(self, commits: Iterable[int], traces: set[int], checkpoints: Mapping[int, TableState | None], looked_at: int) -> None:
         """Report missing commits: between others, if there are traces of them, and if no checkpoint contains them.
 
         Delta deletes old commits that a checkpoint contains: the log then begins with the checkpoint.
@@ -128,11 +129,11 @@ class _LogReader:
         begin = min({0 if there and not is_based else oldest, *traces})
         if begin < oldest:
             why = "other files of these versions are there" if is_based or not there else "no checkpoint contains it"
-            self._tell_missing(begin, oldest - 1, why)
+            self._add_missing(begin, oldest - 1, why)
         last = max({*there, *traces, *checkpoints})
         for one, following in pairwise([*there, last + 1]):
             if following > one + 1:
-                self._tell_missing(one + 1, following - 1, "other files of this version or a later one are there")
+                self._add_missing(one + 1, following - 1, "other files of this version or a later one are there")
 
     # -- commits
 
@@ -143,22 +144,22 @@ class _LogReader:
             content = path.read_bytes()
             problem = checksum_problem(path)
         except (FileNotFoundError, IsADirectoryError) as error:
-            self._tell(Code.MISSING_COMMIT, version, name, f"no such file ({error.strerror})", "a commit")
+            self._add(Code.MISSING_COMMIT, version, name, f"no such file ({error.strerror})", "a commit")
             return None
         except OSError as error:
-            self.log.damages.append(unreadable(self.table, version, f"_delta_log/{name}", error))
+            self.log.damages.append(unreadable(self.table, version, f"{LOG}/{name}", error))
             return None
         if not content.strip():
-            self._tell(Code.EMPTY_COMMIT, version, name, f"{len(content)} bytes and no action", "the actions of a commit")
+            self._add(Code.EMPTY_COMMIT, version, name, f"{len(content)} bytes and no action", "the actions of a commit")
             return None
         try:
             actions = list(_parsed(content))
         except ValueError as error:
-            self._tell(Code.TORN_COMMIT, version, name, str(error), "one JSON action a line")
+            self._add(Code.TORN_COMMIT, version, name, str(error), "one JSON action a line")
             return None
         problem = problem or next(_misplaced(actions), None)
         if problem is not None:
-            self._tell(Code.CHANGED_COMMIT, version, name, problem, "the file as it was written")
+            self._add(Code.CHANGED_COMMIT, version, name, problem, "the file as it was written")
             return None
         self._note_writer(version, actions)
         return actions
@@ -179,9 +180,7 @@ class _LogReader:
         """Report a first commit without an action that every table needs: it may have been cut off between two lines."""
         lacking = state.lacks()
         if state.is_complete and lacking is not None:
-            self._tell(
-                Code.CHANGED_COMMIT, version, f"{version:020}.json", f"no action {lacking}", "the metaData and protocol of the table"
-            )
+            self._add(Code.CHANGED_COMMIT, version, f"{version:020}.json", f"no action {lacking}", "the metaData and protocol of the table")
             state.is_complete = False
 
     def _check_version(self, version: int, state: TableState, name: str) -> None:
@@ -198,10 +197,10 @@ class _LogReader:
             ]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             expected = "the number and size of files after the commits"
-            self._tell(Code.DAMAGED_VERSION_CHECKSUM, version, name, f"no readable checksum ({error})", expected)
+            self._add(Code.DAMAGED_VERSION_CHECKSUM, version, name, f"no readable checksum ({error})", expected)
             return
         if problem is not None:
-            self._tell(Code.DAMAGED_VERSION_CHECKSUM, version, name, problem, "the file as it was written")
+            self._add(Code.DAMAGED_VERSION_CHECKSUM, version, name, problem, "the file as it was written")
             return
         if not state.is_complete:
             return
@@ -214,7 +213,7 @@ class _LogReader:
             expected = "the one"
         else:
             return
-        self._tell(Code.CHANGED_COMMIT, version, f"{version:020}.json", found, f"{expected}, as in {name}")
+        self._add(Code.CHANGED_COMMIT, version, f"{version:020}.json", found, f"{expected}, as in {name}")
         state.is_complete = False
 
     # -- checkpoints
@@ -232,17 +231,17 @@ class _LogReader:
         actions: list[Action] = []
         expected_parts = parts[0][1]
         if len(parts) != expected_parts:
-            self._tell(Code.DAMAGED_CHECKPOINT, version, parts[0][0], f"{len(parts)} parts", f"{expected_parts}")
+            self._add(Code.DAMAGED_CHECKPOINT, version, parts[0][0], f"{len(parts)} parts", f"{expected_parts}")
             return None
         for name, _ in parts:
             found, problem = read_checkpoint(self.folder / name)
             if problem is not None:
-                self._tell(Code.DAMAGED_CHECKPOINT, version, name, problem, "the table's state")
+                self._add(Code.DAMAGED_CHECKPOINT, version, name, problem, "the table's state")
                 return None
             actions += found
         state, problem = checkpoint_state(actions)
         if problem is not None:
-            self._tell(Code.DAMAGED_CHECKPOINT, version, parts[0][0], problem, "the table's state")
+            self._add(Code.DAMAGED_CHECKPOINT, version, parts[0][0], problem, "the table's state")
             return None
         return state
 
@@ -251,7 +250,7 @@ class _LogReader:
         problem = next(differences(stored, state), None) if state.is_complete else None
         if problem is None:
             return stored
-        self._tell(Code.DAMAGED_CHECKPOINT, version, self.checkpoint_names[version], problem, "the table's state")
+        self._add(Code.DAMAGED_CHECKPOINT, version, self.checkpoint_names[version], problem, "the table's state")
         return state
 
     def _check_pointer(self, names: set[str], checkpoints: Mapping[int, object]) -> None:
@@ -262,12 +261,12 @@ class _LogReader:
             version = int(json.loads(path.read_text(encoding="utf-8"))["version"])
             problem = checksum_problem(path)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            self._tell(Code.DAMAGED_CHECKPOINT, None, _POINTER, f"no readable pointer ({error})", "the version of the newest checkpoint")
+            self._add(Code.DAMAGED_CHECKPOINT, None, _POINTER, f"no readable pointer ({error})", "the version of the newest checkpoint")
             return
         if problem is not None:
-            self._tell(Code.DAMAGED_CHECKPOINT, version, _POINTER, problem, "the file as it was written")
+            self._add(Code.DAMAGED_CHECKPOINT, version, _POINTER, problem, "the file as it was written")
         elif version not in checkpoints:
-            self._tell(Code.DAMAGED_CHECKPOINT, version, _POINTER, f"a pointer to version {version}", "a version that has a checkpoint")
+            self._add(Code.DAMAGED_CHECKPOINT, version, _POINTER, f"a pointer to version {version}", "a version that has a checkpoint")
 
 
 def _parsed(content: bytes) -> Iterator[Action]:

@@ -8,7 +8,7 @@ addEventListener("beforeprint", () => printing.forEach(({ before }) => before())
 addEventListener("afterprint", () => printing.forEach(({ after }) => after()));
 
 /* A filter also limits a print, and a line before the list says so. */
-function tell(list, words) {
+function addNote(list, words) {
   const note = document.createElement("p");
   note.className = "note";
   note.textContent = words;

@@ -286,14 +286,14 @@ function tableOfGroups(table) {
     before() {
       const isCut = isFirstPart() && matching.length > ROWS_PRINTED;
       fill(isCut ? matching.slice(0, ROWS_PRINTED) : matching);
-      if (isCut) cutNote = tell(table, `The first ${ROWS_PRINTED} of ${NUMBERS.format(matching.length)} groups. "Print everything" at the end of the page has all.`);
+      if (isCut) cutNote = addNote(table, `The first ${ROWS_PRINTED} of ${NUMBERS.format(matching.length)} groups. "Print everything" at the end of the page has all.`);
       if (matching.length === lines.length) return;
       const filters = [...controls.querySelectorAll("label")].flatMap((label) => {
         const field = label.lastElementChild;
         return field.value ? [`${label.firstChild.textContent.trim()} "${field.selectedOptions?.[0].text ?? field.value}"`] : [];
       });
       const numbers = `${NUMBERS.format(matching.length)} of ${NUMBERS.format(lines.length)}`;
-      note = tell(table, `Filtered: ${numbers} groups are listed here, by ${filters.join(", ")}.`);
+      note = addNote(table, `Filtered: ${numbers} groups are listed here, by ${filters.join(", ")}.`);
     },
     after() {
       note?.remove();
@@ -321,7 +321,7 @@ function filterOfFindings(input) {
   printing.push({
     before() {
       const numbers = line.querySelector("output").textContent;
-      if (numbers) note = tell(line, `Filtered: ${numbers} findings are listed here, by "${input.value.trim()}".`);
+      if (numbers) note = addNote(line, `Filtered: ${numbers} findings are listed here, by "${input.value.trim()}".`);
     },
     after: () => note?.remove(),
   });

@@ -110,7 +110,7 @@ function tableOfPlan(table) {
   printing.unshift({
     before() {
       fill(matching);
-      if (matching.length < lines.length) note = tell(table, `Filtered: ${NUMBERS.format(matching.length)} of ${NUMBERS.format(lines.length)} groups are listed here.`);
+      if (matching.length < lines.length) note = addNote(table, `Filtered: ${NUMBERS.format(matching.length)} of ${NUMBERS.format(lines.length)} groups are listed here.`);
     },
     after() {
       note?.remove();
