@@ -51,7 +51,7 @@ from schemas.vocabulary import Cause, CauseSource
 
 @dataclass(frozen=True)
 class _Known:
-    """What the audit of each group is told beside its rows; see ``audit_history``."""
+    """What the audit of each group knows beside its rows; see ``audit_history``."""
 
     offsets_partition_counts: Mapping[str, int]
     max_look_delay_s: float | None

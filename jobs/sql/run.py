@@ -65,7 +65,7 @@ def checked_query(spark: SparkSession, query: str) -> DataFrame:
     """Return the rows of a query, not computed yet. Nothing of a text that is no query is run.
 
     In Spark's grammar the parentheses of a common table expression have a query and nothing else: neither a command nor two statements.
-    So the text is parsed there first. Behind EXPLAIN nothing runs, also of a text that closes the parentheses and goes on with a command.
+    So the text is parsed there first. After EXPLAIN nothing runs, also of a text that closes the parentheses and goes on with a command.
 
     Raises:
         UsageError: see ``answer_query``.
