@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schemas.wire.consumer_group import ConsumerGroupMemberMetadata, TopicIdPartitions
-from schemas.wire.keys import CURRENT, MEMBER, TARGET
+from schemas.wire.keys import CURRENT, EPOCH, EXPRESSION, MEMBER, TARGET
 
 LONGEST_SESSION_MS = 300_000
 """More than the session timeout that brokers allow, and the default of the rebalance timeout."""
@@ -57,6 +57,26 @@ def metadata_to_come(changes: Sequence[Change]) -> dict[int, ConsumerGroupMember
         elif change.content is not None and member_id not in known:
             waiting.setdefault(member_id, change.record.offset)
     return found
+
+
+def expressions_to_come(changes: Sequence[Change]) -> dict[str, tuple[str, ...]]:
+    """Return the topics of each regular expression that matched them before its first record.
+
+    The coordinator resolves an expression every ten minutes and writes a record each time. So in a compacted log the record is mostly later
+    than the newest target. If its topics are others than before, the group gets an epoch in the same batch.
+    """
+    firsts: dict[str, Change] = {}
+    begun: dict[int, int] = {}
+    for change in changes:
+        if change.kind == EXPRESSION:
+            firsts.setdefault(change.name, change)
+        elif change.kind == EPOCH and change.content is not None:
+            begun[change.record.timestamp_ms] = change.record.offset
+    return {
+        name: first.content.topics
+        for name, first in firsts.items()
+        if first.content is not None and begun.get(first.record.timestamp_ms, -1) < first.record.offset
+    }
 
 
 class LostMembers:

@@ -21,7 +21,7 @@ from typing import Any
 from assignors.java.hash_map import HashMapSimulation
 from assignors.java.ordering import java_order, string_hash
 from assignors.replay.replay import UNRESOLVED
-from jobs.decoders.compacted_groups import Change, LostMembers, Record, metadata_to_come
+from jobs.decoders.compacted_groups import Change, LostMembers, Record, expressions_to_come, metadata_to_come
 from jobs.decoders.coordinator_table import FEWEST_SLOTS, capacity_of_copy, slots_after_put, table_order
 from jobs.decoders.decoded import micros
 from jobs.decoders.versioned_table import VersionedTable
@@ -45,9 +45,9 @@ def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) 
     """Yield the snapshots of one group, ready for ``subscription_snapshots``.
 
     A compacted log has only the last record of each key, so a member's metadata may come after its target. Such a member has the next
-    metadata until then. A member without metadata is left out, as the coordinator leaves out a target without a member. Compaction also
-    removes replaced static members: their generation becomes a snapshot at the last replacement, when its members are complete again.
-    And it removes tombstones: see ``LostMembers``.
+    metadata until then, and mostly also the next topics of its regular expression (see ``expressions_to_come``). A member without metadata
+    is left out, as the coordinator leaves out a target without a member. Compaction also removes replaced static members: their generation
+    becomes a snapshot at the last replacement, when its members are complete again. And it removes tombstones: see ``LostMembers``.
 
     Args:
         records: of the types above, by offset.
@@ -61,6 +61,7 @@ def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) 
         for topic in change.content.topics
     }
     group = _Group(group_id, ChainMap(own, topic_names), metadata_to_come(changes), LostMembers(changes))
+    group.resolve(expressions_to_come(changes))
     for change in changes:
         group.replay(change)
     for snapshot in group.snapshots:
@@ -106,6 +107,11 @@ class _Group:
         self._changed: str | None = None
         self._began: str | None = None
         """The member whose record began the epoch; None for one that left."""
+
+    def resolve(self, expressions: Mapping[str, tuple[str, ...]]) -> None:
+        """Set the topics of regular expressions."""
+        for name, topics in expressions.items():
+            self._expressions.put(name, topics)
 
     def replay(self, change: Change) -> None:
         """Apply one record."""

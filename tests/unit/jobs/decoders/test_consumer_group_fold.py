@@ -246,6 +246,21 @@ def test_topic_regex_adds_its_resolved_topics_until_it_is_removed() -> None:
     assert (second["topics"], second["topic_regex"]) == (["v", "t"], "[tu]")
 
 
+@pytest.mark.parametrize(("has_epoch", "topics"), [(False, ["t", "u"]), (True, [])])
+def test_compacted_log_has_a_topic_regex_resolved_again_after_the_target(has_epoch: bool, topics: list[str]) -> None:
+    """Each time it is resolved gives a record. If its topics have changed, the batch has an epoch too."""
+    log = Log()
+    log.member("a", regex="[tu]")
+    log.epoch(2)
+    log.target("a", t=[0], u=[0])
+    log.target_epoch(2)
+    at = log.expression("[tu]", "t", "u")
+    if has_epoch:
+        epoch = log.epoch(3)
+        log.records[epoch] = log.records[epoch]._replace(timestamp_ms=log.records[at].timestamp_ms)
+    assert snapshots(log)[0]["members"][0]["topics"] == topics
+
+
 def test_topic_names_come_from_metadata_and_from_the_groups_own_record() -> None:
     log = Log()
     log.member("a", "t")
