@@ -47,7 +47,7 @@ class Explanation(BaseModel):
     position: int = Field(description="orders the generations of the group")
     observed_at: datetime = Field(description="when the generation began, or was seen if its source shows moments, UTC")
     until: datetime | None = Field(description="when the next generation began or was seen; null for the newest one")
-    empty_since: datetime | None = Field(description="since when the group has no members; null if it has some")
+    empty_since: datetime | None = Field(description="since when the group has had no members; null if it has some")
     deleted_at: datetime | None = Field(description="when the group was deleted; null if it was not")
     strategy: str = Field(description="the assignor; empty without members, or if it is not known")
     member_count: int = Field(ge=0, description="members of the generation")

@@ -109,7 +109,7 @@ def _head_lines(described: DescribedGeneration) -> Iterator[str]:
     when = f"{moment(audit['observed_at'])} UTC, {until}{kind}"
     yield f"generation {audit['generation']} of {when}; {count(group.generation_count, 'generation')} stored"
     if group.empty_since is not None:
-        yield f"the group has no members since {moment(group.empty_since)} UTC"
+        yield f"the group has had no members since {moment(group.empty_since)} UTC"
     if group.deletion is not None:
         yield f"the group was deleted at {moment(group.deletion.at)} UTC"
     facts = [described.protocol, _assignor(audit), count(audit["member_count"], "member")]

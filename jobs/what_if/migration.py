@@ -266,7 +266,7 @@ def _notes(stored: StoredGeneration) -> Iterator[str]:
     if stored.ended_at is not None:
         yield f"The group was deleted at {stored.ended_at:%Y-%m-%d %H:%M:%S} UTC: this is about its last members."
     elif stored.empty_since is not None:
-        yield f"The group has no members since {stored.empty_since:%Y-%m-%d %H:%M:%S} UTC: this is about its last ones."
+        yield f"The group has had no members since {stored.empty_since:%Y-%m-%d %H:%M:%S} UTC: this is about its last ones."
     members = stored.generation.problem.members
     static_count = sum(member.group_instance_id is not None for member in members)
     if static_count:

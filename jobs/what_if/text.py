@@ -99,7 +99,7 @@ def _heading(subject: Subject) -> Iterator[str]:
     if stored.ended_at is not None:
         yield f"The group was deleted at {stored.ended_at:%Y-%m-%d %H:%M:%S} UTC; these are its last members."
     elif stored.empty_since is not None:
-        yield f"The group has no members since {stored.empty_since:%Y-%m-%d %H:%M:%S} UTC; these are its last ones."
+        yield f"The group has had no members since {stored.empty_since:%Y-%m-%d %H:%M:%S} UTC; these are its last ones."
     weights = subject.weights
     if weights.seen_at is not None and (any(weights.lag.values()) or any(weights.throughput.values())):
         yield f"Lag and rate (records a second) are of {weights.seen_at:%Y-%m-%d %H:%M:%S} UTC."

@@ -87,7 +87,7 @@ def test_deleted_group_is_said_to_be_deleted_and_needs_nobody(show: Any, documen
     (line,) = [one for one in document() if one["group_id"] == "deleted"]
     assert (line["state"], line["need"], line["current_findings"], line["deleted_at"]) == ("deleted", None, [], at(30).isoformat())
     text = show("deleted")
-    assert "the group has no members since 2026-11-21 02:00:20 UTC\nthe group was deleted at 2026-11-21 02:00:30 UTC\n" in text
+    assert "the group has had no members since 2026-11-21 02:00:20 UTC\nthe group was deleted at 2026-11-21 02:00:30 UTC\n" in text
     assert "findings of the newest generation" not in text and "idle_members" in text
     (line,) = [one for one in document() if one["group_id"] == "cut short"]  # its record without members is not there any more
     assert (line["state"], line["member_count"], line["need"]) == ("deleted", 0, None)
