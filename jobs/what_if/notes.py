@@ -11,9 +11,12 @@ from assignors.model import GroupProblem
 from jobs.pages.figures import counted
 from jobs.what_if.figures import Answer
 from jobs.what_if.rehearsal import Rehearsal, Subject, release_for
+from schemas.vocabulary import STRATEGIES, Flavour
 
 HEAVY = 1.25
 """A partition that brings so many times a member's mean share is worth a line."""
+NOT_OF_LIBRARIES = {Flavour.LIBRDKAFKA.value: frozenset({"sticky"}), Flavour.KAFKAJS.value: frozenset(STRATEGIES)}
+"""Client library -> Kafka's assignors that it refuses, or does not have: librdkafka 2.16, kafkajs 2.2."""
 MOST_TOPICS = 3
 """Topics of one kind that have a line each; the rest is counted."""
 
@@ -27,6 +30,7 @@ def notes_on(subject: Subject, rehearsal: Rehearsal) -> Iterator[str]:
     yield from _too_many_members(problem)
     yield from _ignored_racks(problem, rehearsal.answers)
     yield from _newer_releases(subject, rehearsal.answers)
+    yield from _not_of_the_library(subject, rehearsal.answers)
     if rehearsal.changes.static_ids and all(member.group_instance_id for member in subject.stored.generation.problem.members):
         yield "Every member has an instance id already."
     if not subject.stored.is_protocol_known:
@@ -116,3 +120,12 @@ def _newer_releases(subject: Subject, answers: Sequence[Answer]) -> Iterator[str
     for answer in answers:
         if answer.release not in (None, release_for(subject.stored, answer.strategy)):
             yield f"{answer.strategy} is played by Kafka {answer.release}: clients such as the group's ({own}) do not have it."
+
+
+def _not_of_the_library(subject: Subject, answers: Sequence[Answer]) -> Iterator[str]:
+    """Yield which of the strategies the client library of the group's leader does not have."""
+    client = subject.stored.leader_client
+    absent = NOT_OF_LIBRARIES.get(client or "", frozenset())
+    named = [answer.strategy for answer in answers if answer.played is not None and answer.strategy in absent]
+    if named:
+        yield f"{client} does not have {', '.join(named)}: its members would need another client library, or an assignor of their own."

@@ -274,6 +274,13 @@ def test_steps_name_the_classes_that_java_takes_and_no_other_client(ask: Any):
     assert "Java" not in first_step("rdk", "sticky") + first_step("eager", "uniform")
 
 
+def test_assignors_that_the_client_library_does_not_have_are_named(ask: Any):
+    """librdkafka refuses to start with plain sticky: Unsupported partition.assignment.strategy."""
+    note = "note: librdkafka does not have sticky: its members would need another client library, or an assignor of their own."
+    assert note in ask("rdk", "--add-members", "1")[1].splitlines()
+    assert "does not have" not in ask("rdk", "--strategies", "range,cooperative-sticky")[1] + ask("eager")[1]
+
+
 def test_steps_name_no_assignor_that_is_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     write_warehouse(tmp_path / "w", generation("g", 10, split(3, 3), ORDERS, strategy=""))
     assert cli.console_main(["what-if", "--warehouse", str(tmp_path / "w"), "g", "--strategies", "range", "--json"]) == 0
