@@ -229,3 +229,4 @@ class GrowthFactsRow(GenerationRow):
     grown: list[dict[str, Any]]
     looked_until_ms: int
     known_until_ms: int | None
+    rebalance_timeout_ms: int

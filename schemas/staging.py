@@ -292,6 +292,7 @@ GROWTH_FACTS = StructType(
         StructField("grown", _structs(topic=STRING, known_count=INT, partition_count=INT, seen_at_ms=BIGINT)),
         StructField("looked_until_ms", BIGINT),
         StructField("known_until_ms", BIGINT),
+        StructField("rebalance_timeout_ms", INT),
     ]
 )
 """One row per group with topics that grew after its newest generation; see ``jobs.findings.looks`` for the fields."""

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from jobs.audit import udfs as audit_udfs
 from jobs.audit.found_rows import found_in
 from jobs.audit.new_commits import CLOCKS_DIFFER, rows_since
+from jobs.audit.open_targets import longest_timeout_ms
 from jobs.context import RunContext
 from jobs.findings.looks import SEEN_AT
 from jobs.storage.changed_findings import replace_findings
@@ -125,8 +126,9 @@ def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, tim
     )
     topic = F.struct("topic", "known_count", "partition_count", "seen_at_ms")
     observed_at_ms = F.unix_millis("observed_at").alias("observed_at_ms")
+    timeout_ms = F.when(F.col("group_type") == str(GroupType.CONSUMER), F.lit(0)).otherwise(longest_timeout_ms())
     rows = subscribed.groupBy(*GENERATION_KEY, "generation", observed_at_ms, "source", "group_type").agg(
-        F.sort_array(F.collect_list(topic)).alias("grown")
+        F.sort_array(F.collect_list(topic)).alias("grown"), F.max(timeout_ms).alias("rebalance_timeout_ms")
     )
     columns = {
         "is_consumer_protocol": F.col("group_type") == str(GroupType.CONSUMER),

@@ -262,7 +262,7 @@ def find_in_looks(batches: Iterable[pa.RecordBatch]) -> Batches:
 
 def _growth_findings(row: GrowthFactsRow) -> Iterator[FoundRow]:
     grown = [GrownTopic(**topic) for topic in row["grown"]]
-    facts = GrowthFacts(row["is_consumer_protocol"], grown, row["looked_until_ms"], row["known_until_ms"])
+    facts = GrowthFacts(row["is_consumer_protocol"], grown, row["looked_until_ms"], row["known_until_ms"], row["rebalance_timeout_ms"])
     return finding_rows(row, find(facts, LOOK_RULES))
 
 

@@ -40,12 +40,14 @@ class GrowthFacts:
     Attributes:
         looked_until_ms: time of the newest metadata snapshot of the cluster.
         known_until_ms: time of the last record of the group's source; None if it is not known.
+        rebalance_timeout_ms: how long the members may take to join after their leader has seen new partitions; 0 if a coordinator assigns.
     """
 
     is_consumer_protocol: bool
     grown: Sequence[GrownTopic]
     looked_until_ms: int
     known_until_ms: int | None
+    rebalance_timeout_ms: int = 0
 
 
 @rule(
@@ -62,7 +64,7 @@ def grown_topics(facts: GrowthFacts) -> Found | None:
     partitions = [f"{one.topic}-{number}" for one in facts.grown for number in range(one.known_count, one.partition_count)]
     seen_at_ms = min(one.seen_at_ms for one in facts.grown)
     until_ms = facts.looked_until_ms if facts.known_until_ms is None else min(facts.looked_until_ms, facts.known_until_ms)
-    is_over = facts.known_until_ms is not None and until_ms - seen_at_ms >= LEADERS_LOOK_MS
+    is_over = facts.known_until_ms is not None and until_ms - seen_at_ms >= LEADERS_LOOK_MS + facts.rebalance_timeout_ms
     return Found(
         f"Nobody was given {counted(len(partitions), 'partition')} that the group's topics have got since its newest generation: "
         f"{listed(partitions)}. The metadata snapshot of {text_of(seen_at_ms)} is the first to show "

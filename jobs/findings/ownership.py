@@ -90,7 +90,8 @@ def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
         "for five minutes, however often the group rebalances. Withheld partitions do not count, nor do topics that no metadata snapshot "
         "confirms. The rule also holds if only a metadata snapshot after the group's newest generation shows "
         "the partitions. Then the evidence has `seen_at`, the time of the first such snapshot. This is `critical` only if there is a "
-        "metadata snapshot, and a record of the group's source, five minutes after `seen_at` or later. Until then it is a `warning`."
+        "metadata snapshot, and a record of the group's source, five minutes and the longest rebalance timeout of the members after "
+        "`seen_at` or later: 300 s if none is recorded, and none under the consumer protocol. Until then it is a `warning`."
     ),
     advice=f"{LOOK_FOR_THEM} Under the consumer protocol, the coordinator looks for new partitions, and the brokers have the assignors.",
 )

@@ -126,8 +126,10 @@ def test_time_of_a_metadata_snapshot_that_retention_has_removed_is_kept(spark: S
 
 def test_growth_facts_are_of_topics_that_members_read(spark: SparkSession) -> None:
     """Records of the group's source go on until 5,000 ms, those of another one until 9,000."""
+    members = [member_row("m", assigned=entries(t=[0]), rebalance_timeout_ms=90_000), member_row("n", rebalance_timeout_ms=60_000)]
     topics = [
-        snapshot_row("g", 1, member_row("m", assigned=entries(t=[0])), source="consumer-offsets", group_type="classic"),
+        snapshot_row("g", 1, *members, source="consumer-offsets", group_type="classic"),
+        snapshot_row("brokers", 1, *members, source="consumer-offsets", group_type="consumer"),
         snapshot_row("untold", 1, member_row("m"), source="describe", group_type="classic", has_subscriptions=False),
         snapshot_row("converted", 1, member_row("m"), source="consumer-offsets", group_type="classic", is_conversion=True),
     ]
@@ -137,12 +139,13 @@ def test_growth_facts_are_of_topics_that_members_read(spark: SparkSession) -> No
         {**commit, "source": "snapshot", "observed_at": moment(9_000)},
     ]
     grown = spark.createDataFrame(
-        [("c", group, 1, topic, 1, 2, 20) for group in ("g", "untold", "converted") for topic in ("t", "left")],
+        [("c", group, 1, topic, 1, 2, 20) for group in ("g", "brokers", "untold", "converted") for topic in ("t", "left")],
         "cluster_id string, group_id string, position bigint, topic string, known_count int, partition_count int, seen_at_ms bigint",
     )
     facts = growth_facts(grown, snapshots(spark, *topics), frame(spark, OFFSET_SNAPSHOTS.schema, commits), {"c": (10, 20)})
-    row, untold = sorted(facts.collect(), key=lambda row: row["group_id"])
+    brokers, row, untold = sorted(facts.collect(), key=lambda row: row["group_id"])
     assert (untold["group_id"], untold["grown"], untold["known_until_ms"]) == ("untold", row["grown"], 1_000)
     assert (row["group_id"], row["generation"], row["observed_at_ms"], row["is_consumer_protocol"]) == ("g", 1, 1_000, False)
     assert [one.asDict() for one in row["grown"]] == [{"topic": "t", "known_count": 1, "partition_count": 2, "seen_at_ms": 20}]
     assert (row["looked_until_ms"], row["known_until_ms"]) == (20, 5_000)
+    assert [one["rebalance_timeout_ms"] for one in (row, untold, brokers)] == [90_000, 300_000, 0]

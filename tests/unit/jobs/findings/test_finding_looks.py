@@ -47,6 +47,14 @@ def test_severity_grows_when_later_metadata_and_records_change_nothing(looked: i
     assert finding is not None and finding.severity == severity
 
 
+@pytest.mark.parametrize(("minutes", "severity"), [(7, "warning"), (8, "critical")])
+def test_members_may_take_their_rebalance_timeout_to_join(minutes: int, severity: str) -> None:
+    """The leader sees the partitions within five minutes, and then waits for a member that is busy for three."""
+    at_ms = SEEN + minutes * MINUTE
+    finding = next(find(GrowthFacts(False, [GROWN], at_ms, at_ms, rebalance_timeout_ms=3 * MINUTE), LOOK_RULES))
+    assert finding.severity == severity
+
+
 @pytest.mark.parametrize("is_consumer_protocol", [True, False])
 def test_advice_depends_on_whether_the_coordinator_assigns(is_consumer_protocol: bool) -> None:
     finding = finding_of(GROWN, is_consumer_protocol=is_consumer_protocol)
