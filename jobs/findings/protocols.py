@@ -149,8 +149,11 @@ def _may_have_received(member: Member, previous: Generation) -> bool:
     """Return whether a member's user data does not exclude that it received its assignment of the generation before.
 
     A client names a generation from the answer to its JoinGroup request on. Java (KAFKA-12984) and librdkafka put the generation of the
-    last assignment that they received into the user data of cooperative-sticky; until the first one it is -1.
+    last assignment that they received into the user data of cooperative-sticky. Until the first one Java writes -1, and librdkafka no
+    bytes at all.
     """
+    if member.user_data == b"":
+        return False
     data = member.user_data or b""
     if len(data) == GENERATION_SIZE:
         return read_cooperative_user_data(data) >= previous.generation

@@ -58,6 +58,12 @@ def test_member_that_has_not_received_its_partitions_gave_none_up(client: str, r
     assert (last(Rule.CLAIMS_LOST, both, stored(2, {"a": "t0 t1"}, one, strategy=COOPERATIVE)) is not None) is is_found
 
 
+def test_member_without_bytes_has_not_received_its_first_partitions() -> None:
+    """librdkafka writes none until it has an assignment. If the group rebalances again before, it names the generation that it joined."""
+    assert last(Rule.PROTOCOLS_MIXED, FIRST, second(replace(member("a", at=1), user_data=b""), KEEPS)) is None
+    assert last(Rule.PROTOCOLS_MIXED, FIRST, second(replace(member("a", at=1), user_data=None), KEEPS)) is not None
+
+
 @pytest.mark.parametrize(
     ("first", "near"),
     [
