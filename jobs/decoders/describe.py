@@ -108,9 +108,21 @@ def parse(texts: Mapping[str, str], group_id: str | None = None) -> Description:
 
 
 _HALF = re.compile("[\ud800-\udfff]")
+_PAIRS = re.compile(rb"[\t\n\r -~]{20,}")
+"""Text in ASCII that was read as UTF-16: two letters became one."""
+_HALF_CHARACTER = "\udcff"
+"""What is left of a text of UTF-16 that ends within a character, see ``text_pieces``."""
 _MOST_PIECES = 64
 """The most lines of a folded row."""
 _NOWHERE = Place("", 0)
+
+
+def _in_other_encoding(line: str) -> str | None:
+    """Return the text of a line that is UTF-16 in a text that is not, with a zero after each letter, or the other way round; else None."""
+    if "\0" in line:
+        return line.replace("\0", "")
+    pairs = b"" if line.isascii() else line.removesuffix(_HALF_CHARACTER).encode("utf-16-le", "surrogatepass")
+    return pairs.decode() if _PAIRS.fullmatch(pairs) else None
 
 
 class _Unfit(NamedTuple):
@@ -162,8 +174,10 @@ class _Reader:
                 self._give_up_pieces()
                 self._table, self._header = table, place
                 self._take_rows_before(place)
-            elif not line.strip():
+            elif not line.replace("\0", "").strip():
                 self._give_up_pieces()
+            elif (other := _in_other_encoding(line)) is not None:
+                self._reject_other_encoding(place, line, other)
             elif _HALF.search(line):
                 self._note(place, line, "it is not UTF-8")
             elif begins_as_header(line):
@@ -181,6 +195,16 @@ class _Reader:
         self._give_up_pieces()
         if self._unfit and self._unfit[-1].place == Place(name, len(lines)):
             self._unfit[-1] = self._unfit[-1]._replace(has_end=False)
+
+    def _reject_other_encoding(self, place: Place, line: str, text: str) -> None:
+        """Reject a line in another encoding. A header in its text ends the table before it; another line may have been a row of it."""
+        self._give_up_pieces()
+        detail = "a part of the text is UTF-16 and another is not, as PowerShell and cmd append to a file: write all of it in one encoding"
+        self._rejects.append(Line(place, line, MALFORMED_LINE, detail))
+        if any(map(begins_as_header, text.split("\n"))):
+            self._table, self._header = None, place
+        elif self._table is not None:
+            self._damaged.add(self._header)
 
     def _take_rows_before(self, header: Place) -> None:
         """Parse the lines directly before a header as rows of its table, if they had none: ``sort`` puts a header among its rows."""

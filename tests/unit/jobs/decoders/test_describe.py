@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from jobs.decoders import describe
 from jobs.decoders.describe import find_fold, find_lost_topic_names, looks_like_describe
 from jobs.decoders.describe_model import Description, Group, Line, Member, Offset, Place
+from jobs.decoders.text_pieces import read_whole
 from tests.builders.describe_texts import Consumer, Kafka, filled_names, kafkas, plain_names, printed, rendered, sessions, wanted
 
 RECORDED = Path(__file__).parents[3] / "golden" / "describe" / "recorded.jsonl.gz"
@@ -652,6 +653,26 @@ def test_table_whose_header_a_terminal_has_cut_is_named(width: int):
         is_cut = any(" " not in line[width - 1 : width + 1] for line in headers if len(line) > width)
         if is_cut:
             assert f": found a table of kafka-consumer-groups that was folded at {width} columns" in str(find_fold(folded))
+
+
+@pytest.mark.parametrize("end", ["\n", "\n\n"])
+@pytest.mark.parametrize("begins_as_utf_16", [False, True])
+def test_table_in_another_encoding_than_the_text_is_rejected(begins_as_utf_16: bool, end: str, tmp_path: Path):
+    """PowerShell 5.1 appends UTF-16 to any file, and cmd appends ASCII."""
+    tables = [f"\n{MEMBERS}ASSIGNMENT\n{member_line('a', 1, 't(0)', group)}{end}" for group in "gh"]
+    encodings = ("utf-16", "ascii") if begins_as_utf_16 else ("ascii", "utf-16-le")
+    (tmp_path / "f").write_bytes(b"".join(table.encode(encoding) for table, encoding in zip(tables, encodings, strict=True)))
+    description = parse(read_whole(str(tmp_path / "f"), is_gzip=False).decode(errors="surrogateescape"))
+    assert [(group.group_id, group.is_doubtful) for group in description.groups] == [("g", False)]
+    assert {line.kind for line in description.rejects} == {"malformed_line"} and not description.skipped
+    assert all("a part of the text is UTF-16 and another is not" in line.detail for line in description.rejects)
+
+
+def test_row_with_zeros_puts_its_table_in_doubt():
+    text = f"{MEMBERS}ASSIGNMENT\n{member_line('a', 1, 't(0)')}\n{member_line('b', 1, 't(1)').replace(' ', chr(0), 3)}\n{chr(0) * 9}\n"
+    description = parse(text)
+    assert [(group.group_id, group.is_doubtful) for group in description.groups] == [("g", True)]
+    assert len(description.rejects) == 1
 
 
 def test_dash_as_instance_id_is_null():
