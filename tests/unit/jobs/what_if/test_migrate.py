@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,15 +35,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def ask(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """Return what runs the command and gives its exit code, stdout and stderr."""
-
-    def run(*words: str) -> tuple[int, str, str]:
-        code = cli.console_main(["what-if", "--migrate", "--warehouse", str(warehouse), *words])
-        written = capsys.readouterr()
-        return code, written.out, written.err
-
-    return run
+def ask(ask: Ask) -> Ask:
+    return partial(ask, "--migrate")
 
 
 def test_few_groups_are_explained_with_the_steps(ask: Ask):

@@ -76,18 +76,6 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_warehouse(tmp_path_factory.mktemp("past") / "w", *parts)
 
 
-@pytest.fixture
-def ask(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Return what runs the command and gives its exit code, stdout and stderr."""
-
-    def run(*words: str) -> tuple[int, str, str]:
-        code = cli.console_main(["what-if", "--warehouse", str(warehouse), *words])
-        written = capsys.readouterr()
-        return code, written.out, written.err
-
-    return run
-
-
 def rows(text: str) -> list[list[str]]:
     """Return the cells of the lines that are rows of tables."""
     return [cells for line in text.splitlines() if len(cells := re.split(r"\s{2,}", line.strip())) > 3]

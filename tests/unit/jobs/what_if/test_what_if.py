@@ -61,18 +61,6 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_warehouse(tmp_path_factory.mktemp("what_if") / "w", *parts)
 
 
-@pytest.fixture
-def ask(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Return what runs the command and gives its exit code, stdout and stderr."""
-
-    def run(*words: str) -> tuple[int, str, str]:
-        code = cli.console_main(["what-if", "--warehouse", str(warehouse), *words])
-        written = capsys.readouterr()
-        return code, written.out, written.err
-
-    return run
-
-
 def rows(text: str) -> dict[str, list[str]]:
     """Return the cells of a table by the first one of their line."""
     lines = (re.split(r"\s{2,}", line) for line in text.splitlines() if line and not line.startswith(" "))
