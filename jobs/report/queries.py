@@ -186,8 +186,8 @@ def hold_partitions(assignments: DataFrame, members_shown: int) -> DataFrame:
     heaviest = F.dense_rank().over(group.orderBy(F.desc("member_partition_count"), "member_id"))
     lightest = F.dense_rank().over(group.orderBy(F.asc("member_partition_count"), F.desc("member_id")))
     cells = (
-        assignments.repartition(*GROUP_KEY)
-        .select(  # satisfies the windows too: one shuffle instead of four
+        assignments.repartition(*GROUP_KEY)  # satisfies the windows too: one shuffle instead of four
+        .select(
             *GROUP_KEY,
             "member_id",
             "group_instance_id",
