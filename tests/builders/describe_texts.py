@@ -1,4 +1,4 @@
-"""Texts of ``kafka-consumer-groups``, rendered from the tool's own formats of every version, and what they tell.
+"""Texts of ``kafka-consumer-groups``, rendered from the tool's own formats of every version, and what they show.
 
 Column names, widths, paddings and line ends are those of apache/kafka's ConsumerGroupCommand, by the release that began to print them:
 core/src/main/scala/kafka/admin/ConsumerGroupCommand.scala at tags 2.0.0 (the same until 2.2), 2.3.0 (until 2.5) and 2.6.0 (until 3.7),

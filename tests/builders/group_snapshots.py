@@ -1,4 +1,4 @@
-"""Snapshots of groups in the project's own envelope: one made up, and those that the recorded cluster told."""
+"""Snapshots of groups in the project's own envelope: one made up, and those of the recorded cluster."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def decode(sound: Any) -> list[dict[str, Any]]:
 
 
 def admin_looks() -> list[dict[str, Any]]:
-    """Return what Kafka's admin client told of the recorded cluster, look by look."""
+    """Return the answers of Kafka's admin client on the recorded cluster, one metadata snapshot after the other."""
     with gzip.open(ADMIN_LOOKS, "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 

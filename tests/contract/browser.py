@@ -25,7 +25,7 @@ def require_chromium() -> None:
 
 @contextmanager
 def browsing(profile: Path) -> Iterator[Chrome]:
-    """Yield a browser without a window, which logs what pages ask of the network and tell its console."""
+    """Yield a browser without a window, which logs the requests of pages and what they write to its console."""
     options = ChromeOptions()
     options.binary_location = shutil.which("chromium")
     for argument in (

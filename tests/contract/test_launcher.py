@@ -648,7 +648,7 @@ def test_the_zip_follows_the_sources(checkout: Checkout):
 
 
 def java_home(folder: Path, version: str) -> Path:
-    """Return a JDK that only tells its version, in the file that spares starting it."""
+    """Return a JDK that only has its version, in the file that spares starting it."""
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
     (folder / "bin" / "java").chmod(0o755)

@@ -46,7 +46,7 @@ def config() -> configparser.ConfigParser:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built without network from a copy, so that no build folder is left behind."""
+    """The wheel, built without network from a copy, so that no build folder is left."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))

@@ -332,7 +332,7 @@ def test_link_works_a_second_time_when_its_anchor_is_in_the_address_bar(chromium
 
 
 def wait_for_focus(browser: Chrome, name: str) -> None:
-    """Return when an element has the focus; a new place in the address bar is told to the page behind the click."""
+    """Return when an element has the focus; the page learns of a new place in the address bar after the click."""
     WebDriverWait(browser, 60).until(lambda _: browser.switch_to.active_element.get_attribute("id") == name, f"the focus is not on {name}")
 
 

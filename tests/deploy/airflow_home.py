@@ -94,7 +94,7 @@ class AirflowHome:
 
     @contextmanager
     def started(self, *command: object, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-        """Start a program of Airflow's venv; all that it prints goes into a file. What is left of it behind the block is killed."""
+        """Start a program of Airflow's venv; all that it prints goes into a file. What is left of it after the block is killed."""
         program, *rest = map(str, command)
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -121,7 +121,7 @@ class AirflowHome:
         assert code == 0, text
 
     def probe(self, *arguments: str) -> dict:
-        """Return what the probe tells."""
+        """Return what the probe prints."""
         code, text = self.call("python", PROBE, *arguments)
         assert code == 0, text
         return json.loads(text.splitlines()[-1])

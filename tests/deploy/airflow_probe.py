@@ -1,7 +1,7 @@
 """What a real Airflow makes of the DAG file in its DAG folder, as JSON on the last line of stdout. Run by Airflow's own Python.
 
-``airflow_probe.py describe`` tells what the scheduler and the form for parameters see; ``airflow_probe.py run DAG_ID CONF...`` runs a DAG
-once for each CONF (JSON), with its retries, and tells the states it ended in.
+``airflow_probe.py describe`` prints what the scheduler and the form for parameters see; ``airflow_probe.py run DAG_ID CONF...`` runs a DAG
+once for each CONF (JSON), with its retries, and prints the states in which it ended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls the wheel's entry point as Databricks does, once for each command line of stdin (JSON), and tells what came of it (JSON).
+"""Calls the wheel's entry point as Databricks does, once for each command line of stdin (JSON), and prints what came of it (JSON).
 
 The session is there before, made by the platform and with settings of its own; the entry point is found in the metadata of the
 installed distribution and called without arguments, with ``sys.argv`` set; what counts is whether it raises. It is called in another

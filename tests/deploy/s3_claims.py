@@ -1,4 +1,4 @@
-"""Run as a program, with Spark's options for S3 in PYSPARK_SUBMIT_ARGS: threads contend for claims in a folder, and rounds are told."""
+"""Run as a program, with Spark's options for S3 in PYSPARK_SUBMIT_ARGS: threads contend for claims in a folder. Each round is printed."""
 
 from __future__ import annotations
 

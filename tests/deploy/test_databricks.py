@@ -34,7 +34,7 @@ VARIABLE_KEYS = {"description", "default"}
 ARTIFACT_KEYS = {"type", "path", "build"}
 TARGET_KEYS = {"default", "resources"}
 KEYED_LISTS = {"tasks": "task_key", "job_clusters": "job_cluster_key"}
-"""Lists of a job whose items a target's item of the same key is laid over; others are put one behind the other."""
+"""Lists of a job whose items a target's item of the same key is laid over; others are put one after the other."""
 PLATFORMS_OWN = {
     "spark.sql.extensions",
     "spark.sql.catalog.spark_catalog",

@@ -31,7 +31,7 @@ printf '%s\\n' '' "$@"
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """A checkout after ``--setup``, as the page begins with; its spark-submit tells what it got."""
+    """A checkout after ``--setup``, as the page begins with; its spark-submit prints its arguments."""
     checkout = Checkout(tmp_path_factory.mktemp("checkout"))
     checkout.write(checkout.spark / "bin" / "spark-submit", SPARK_SUBMIT)
     with (checkout.root / "jobs" / "launcher" / "checks.py").open("a") as checks:

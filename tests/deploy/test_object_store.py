@@ -47,7 +47,7 @@ class Store:
         return folder / prefix
 
     def options(self) -> list[str]:
-        """Return what spark-submit has to be told of the bucket."""
+        """Return the options of spark-submit for the bucket."""
         packages = [f"org.apache.hadoop:hadoop-aws:{HADOOP}", *(f"software.amazon.awssdk:{part}:{AWS_SDK}" for part in SDK_PARTS)]
         settings = {"endpoint": self.endpoint, "endpoint.region": "us-east-1", "path.style.access": "true"}
         conf = [part for name, value in settings.items() for part in ("--conf", f"spark.hadoop.fs.s3a.{name}={value}")]

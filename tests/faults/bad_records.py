@@ -259,7 +259,7 @@ def make_log(good_count: int, bad_count: int, chance: random.Random) -> Log:
     for partition, contents in enumerate(good_contents(good_count, chance)):
         mixed = [Record(*content, partition, 0, AT_MS) for content in contents]
         for record in bad[partition::PARTITIONS]:
-            # One that is passed over tells that a partition begins with it; one that cannot be read may have been anything.
+            # One that is passed over shows that a partition begins with it; one that cannot be read may have been anything.
             mixed.insert(chance.randint(record.reason == TRANSPARENT, len(mixed)), record)
         for offset, record in enumerate(mixed):
             records.append(record if record.reason == "missing_position" else replace(record, partition=partition, offset=offset))

@@ -37,7 +37,7 @@ COLD = 4.0
 AT_ONCE = 2
 """Warehouses in use: while the session of the tests runs again on one, a process is on its way to its end on another."""
 TRACEBACK_OF_OURS = re.compile(r'File ".*/jobs/')
-"""PySpark's own threads may tell at length that the JVM has ended."""
+"""PySpark's own threads may print long traces after the JVM has ended."""
 FROZEN_SECONDS = 2.0
 """How long a run has to wait for a frozen JVM, which it must not overtake."""
 
@@ -89,7 +89,7 @@ class Instant:
 
 
 def instants(two_runs: TwoRuns, count: int, first: int = 0) -> Iterator[Instant]:
-    """Yield random instants over the duration of a run, told by the commits made until then, so that a busy machine does not shift them.
+    """Yield random instants over the duration of a run, by the commits made until then, so that a busy machine does not shift them.
 
     Every sixth lies before the lock is taken. Those before ``first`` are left out.
     """
@@ -107,7 +107,7 @@ def instants(two_runs: TwoRuns, count: int, first: int = 0) -> Iterator[Instant]
 
 @dataclass(frozen=True)
 class Step:
-    """A named place where a driver kills itself; ``tests.faults.dying`` tells the words.
+    """A named place where a driver kills itself; ``tests.faults.dying`` explains the words.
 
     Attributes:
         after: where an earlier driver has died; this one dies in the recovery.
@@ -160,7 +160,7 @@ STEPS_OF_WHOLE_RUNS = [
 
 
 What = Step | Instant | tuple[Instant, ...]
-"""Where drivers die: one, or one after the other, each running again behind the one before."""
+"""Where drivers die: one, or one after the other, each running again after the one before."""
 
 
 class Case:
@@ -265,7 +265,7 @@ class Case:
 
 
 def check_crashes(evenkeel, measured: Callable[[str], None], two_runs: TwoRuns, folder: Path, whats: Iterable[What]) -> None:
-    """Let drivers die and run again behind each, while the next is on its way to its end."""
+    """Let drivers die and run again after each, while the next one runs to its end."""
     wrong, started = [], time.monotonic()
     whats_by_crash: dict[Future[Case], What] = {}
 

@@ -68,7 +68,7 @@ def data_file(table: Path) -> Path:
 
 
 def change_add(table: Path, path: Path, **changed: object) -> None:
-    """Change what the log tells of a file."""
+    """Change what the log says of a file."""
     for version in range(newest(table) + 1):
         actions = actions_of(table, version)
         for action in actions:

@@ -60,7 +60,7 @@ class Driver:
 
     Args:
         folder: where its output and Spark's own files go.
-        arguments: what stands behind ``python -m``.
+        arguments: what follows ``python -m``.
     """
 
     def __init__(self, folder: Path, warehouse: Path, arguments: list[str]) -> None:

@@ -65,7 +65,7 @@ LONG_TOPIC = "y" * 100_000
 
 
 def neighbours(number: int) -> list[str]:
-    """Return the names behind one, going round: what else is in the group of that name."""
+    """Return all other names, from the next one on: what else is in the group of that name."""
     return NAMES[number + 1 :] + NAMES[:number]
 
 

@@ -1,8 +1,8 @@
-"""Mutants of a source file: one small change of its code each, such as `<` for `<=`, a condition turned round, a statement left out.
+"""Mutants of a source file: one small change of its code each, such as `<` for `<=`, a negated condition, a statement left out.
 
 Most changes are mutmut's, of which some are left out: a call with too few arguments, or a None in an assignment's place, fails any test
-that comes by and tells nothing of the tests. Added are conditions turned round and statements left out. Text is nobody's code: names,
-annotations, docstrings, decorators, logging and what an error says stay as they are.
+that runs it, and shows nothing about the tests. Negated conditions and statements left out are added. Names, annotations, docstrings,
+decorators, logging and the texts of errors stay as they are.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Mutant:
     Attributes:
         path: of the file within the checkout.
         function: dotted name of what holds the change; empty at the top of the file.
-        before, after: the lines that differ, without indentation; what tells a mutant from others, since line numbers do not last.
+        before, after: the lines that differ, without indentation; they identify a mutant, since line numbers do not last.
         source: all of the changed file.
     """
 
@@ -52,7 +52,7 @@ class Spot:
     """Something in a file that can be changed in one or several ways.
 
     Attributes:
-        name: tells it from all other places, and stays what it is when other code changes.
+        name: no other place has it, and it stays the same when other code changes.
     """
 
     path: str

@@ -2,7 +2,7 @@
 
     python tests/faults/mutation.py --seed 1 --count 200
 
-Needs the extra ``mutation`` besides ``test``. The seed chooses the mutants, each in a place of its own, see ``mutants``; a third seed tells
+Needs the extra ``mutation`` besides ``test``. The seed chooses the mutants, each in a place of its own, see ``mutants``; a third seed shows
 no more than the first two, but finds other gaps. All happens in copies of the checkout. Assignors and what judges and compares their
 results are tested without a JVM; what publishes is tested in one Spark session, see ``mutation_runner``. A mutant that is still running
 when a test has taken ten times as long as otherwise, or all together three times, is killed too: it was noticed.
@@ -248,7 +248,7 @@ class Progress:
     def __init__(self, total: int) -> None:
         self._total, self._count, self._lock = total, 0, Lock()
 
-    def tell(self, mutant: Mutant, answer: dict[str, Any]) -> None:
+    def show(self, mutant: Mutant, answer: dict[str, Any]) -> None:
         with self._lock:
             self._count += 1
             if answer["by"] is not None:
@@ -290,7 +290,7 @@ class Judge:
             answer = process.test(mutant, self._killers[mutant.path])
             if answer["by"] is not None:
                 self._killers[mutant.path] = list(dict.fromkeys([answer["by"], *self._killers[mutant.path]]))
-            self._progress.tell(mutant, answer)
+            self._progress.show(mutant, answer)
             self.verdicts.append(Verdict(mutant, answer["outcome"], answer["by"]))
 
 
@@ -322,7 +322,7 @@ def main() -> int:
         jobs = [pool.submit(judge.judge, order) for order in (parts, parts[::-1])]
     code = print_result(judge.verdicts, time.monotonic() - started, arguments.seed) if judge.verdicts else 1
     for job in jobs:
-        job.result()  # raises what has ended it; the verdicts until then have been told
+        job.result()  # raises what has ended it; the verdicts until then have been printed
     return code
 
 

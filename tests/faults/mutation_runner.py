@@ -41,13 +41,13 @@ OPENS_THE_SESSION = "tests/spark/test_lease.py::test_busy_lease_names_its_holder
 
 
 class Recorder:
-    """Tells which test begins, and which has failed; puts tests and files of tests into an order, those it does not name last."""
+    """Reports which test begins, and which has failed; puts tests and files of tests into an order, those it does not name last."""
 
     def __init__(self, pipe: int, order: Iterable[str]) -> None:
         self._pipe = pipe
         self._rank = {name: rank for rank, name in enumerate(order)}
 
-    def tell(self, what: str, value: Any) -> None:
+    def report(self, what: str, value: Any) -> None:
         os.write(self._pipe, json.dumps([what, value]).encode() + b"\n")
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -62,11 +62,11 @@ class Recorder:
         settings.load_profile("mutants")
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.tell("begins", nodeid)
+        self.report("begins", nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self.tell("failed", report.nodeid)
+            self.report("failed", report.nodeid)
 
 
 class Runner:
@@ -128,7 +128,7 @@ class Runner:
                 resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
             code = int(pytest.main(arguments, plugins=[recorder]))
         finally:
-            recorder.tell("ended", code)
+            recorder.report("ended", code)
             os._exit(0)
 
     def _watch(self, pipe: int, is_changed: bool) -> tuple[int | str, str | None]:

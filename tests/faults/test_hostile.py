@@ -117,7 +117,7 @@ def test_folder_names_of_the_warehouse_do_not_come_from_input(hostile: tuple[Pat
 
 
 class Elements(HTMLParser):
-    """Every element of a page with its attributes, and the text right behind a start tag by that tag."""
+    """Every element of a page with its attributes, and the text right after a start tag by that tag."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ def test_verify_accepts_a_warehouse_of_hostile_input(hostile: tuple[Path, str], 
         ("no.such.schema", "single-part namespace"),
         ("no-such.schema", "[INVALID_IDENTIFIER]"),
         ("w" * 300, "File name too long"),
-        # Ten seconds each: of a lease it cannot be told at once whether somebody else is just making it.
+        # Ten seconds each: whether another run is just making the lease is not known at once.
         pytest.param("s3a://bucket/w", "org.apache.hadoop.fs.s3a.S3AFileSystem not found", marks=pytest.mark.slow),
         pytest.param("hdfs://nowhere.invalid/w", "nowhere.invalid", marks=pytest.mark.slow),
         pytest.param("http://localhost:1/w", "UnsupportedOperationException", marks=pytest.mark.slow),

@@ -77,7 +77,7 @@ def test_next_run_takes_back_a_commit_that_came_after_the_recovery(
 
     def recover(warehouse: Warehouse) -> dict[str, int]:
         left = recovered(warehouse)
-        if left["movements"]:  # behind the interrupt, not at the beginning of the run
+        if left["movements"]:  # after the interrupt, not at the beginning of the run
             spark.sql(f"RESTORE TABLE delta.`{interrupted}/movements` TO VERSION AS OF 1")  # what the run had written to it
         return left
 

@@ -142,11 +142,11 @@ def worker_hash_seed(spark: SparkSession, seed: int) -> Iterator[None]:
 
 
 def seed_of_workers(spark: SparkSession) -> str:
-    def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read_seed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"seed": [os.environ["PYTHONHASHSEED"]]})
 
-    return spark.range(1).mapInArrow(tell, "seed string").collect()[0]["seed"]
+    return spark.range(1).mapInArrow(read_seed, "seed string").collect()[0]["seed"]
 
 
 def run_corner(spark: SparkSession, make_tables: Callable[..., int], corner: Corner, files: list[Path], warehouse: Path) -> None:

@@ -13,7 +13,7 @@ from tests.faults.readers import published_state
 
 
 def test_repeated_crashes_of_landing_are_recovered(evenkeel, measured, two_landings: TwoRuns, tmp_path: Path) -> None:
-    """The first two of the instants below. The run behind a killed one is killed too, on one warehouse."""
+    """The first two of the instants below. The run after a killed one is killed too, on one warehouse."""
     check_crashes(evenkeel, measured, two_landings, tmp_path, [tuple(instants(two_landings, 2))])
 
 

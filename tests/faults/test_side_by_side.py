@@ -59,7 +59,7 @@ def test_results_of_scenarios_are_not_saved_beside_a_run(evenkeel, demo_warehous
 
 
 def test_beside_a_run_a_report_is_made_and_nothing_is_verified(evenkeel, published: Path, tmp_path: Path) -> None:
-    """What readers see is published; tables on their way would be told as damage. Beside each other readers do not wait (test_lock.py)."""
+    """What readers see is published; verify would report tables that a run changes. Readers do not wait for each other (test_lock.py)."""
     with held_by("run", published):
         assert evenkeel("verify", "--warehouse", published) == BUSY
         assert evenkeel("report", "--warehouse", published, "--output", tmp_path / "page.html") == 0

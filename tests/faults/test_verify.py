@@ -330,7 +330,7 @@ def test_commits_with_unknown_signatures_are_found() -> None:
     def strange(known: str, restores: tuple[tuple[int, int], ...] = (), left: int = 3) -> list[int | None]:
         return [damage.version for damage in check_signatures("movements", signed, restores, set(known), left)]
 
-    assert strange("ab") == [], "who made the table may have died, and what came behind the last run is told as such"
+    assert strange("ab") == [], "the run that made the table may have died, and commits after the last run have a code of their own"
     assert strange("a") == [2]
     assert strange("a", ((3, 1),)) == [], "a run that died, taken back"
     assert strange("b") == [1], "the first of two"

@@ -47,7 +47,7 @@ def moved_group(warehouse: Path, groups: Iterator[str]) -> str:
 def test_contradictions_between_rows_are_found_with_all_that_follows(
     evenkeel, copied: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One thing is changed in one group, or table, at a time; everything that follows from it is told, and nothing else."""
+    """One thing is changed in one group, or table, at a time; verify reports all that follows from it, and nothing else."""
     warehouse = copied()
     observed = [row for row in rows(warehouse, "assignments") if row["basis"] == "observed" and row["partition_count"] > 1]
     held = {row["group_id"]: row for row in sorted(observed, key=lambda row: (row["group_id"], row["position"], row["member_id"]))}

@@ -74,7 +74,7 @@ def load(*argv: str) -> Settings:
 
 
 def test_the_command_line_needs_no_spark() -> None:
-    """Wrong usage is told at once, and settings are read, before Spark is imported."""
+    """Wrong usage is reported, and settings are read, before Spark is imported."""
     script = (
         "import sys, jobs.decoders.captures, jobs.cli as cli; from pathlib import Path;"
         "from jobs.parser import parse; from jobs.settings import load_settings;"

@@ -1,4 +1,4 @@
-"""Which generations the rules on loads look at, and what they are told of their loads and racks."""
+"""Which generations the rules on loads look at, and which loads and racks they get."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN)
 
 
 class Play:
-    """A consumer: in each step it has messages, and tells the connection of errors while it fetches them."""
+    """A consumer: in each step it has messages, and reports errors to the connection while it fetches them."""
 
     def __init__(self, steps: list[tuple[list[Message], list[KafkaError]]]) -> None:
         self.steps = steps
-        self.tell: Callable[[KafkaError], None] = lambda error: None
+        self.report: Callable[[KafkaError], None] = lambda error: None
 
     def assign(self, partitions: list[Any]) -> None:
         pass
@@ -33,16 +33,16 @@ class Play:
     def consume(self, count: int, seconds: float) -> list[Message]:
         messages, errors = self.steps.pop(0)
         for error in errors:
-            self.tell(error)
+            self.report(error)
         return messages
 
 
 def outages(steps: list[tuple[list[Message], list[KafkaError]]]) -> list[bool]:
-    """Return after each step whether the cluster is told to be away."""
+    """Return after each step whether the cluster counts as away."""
     connection, consumer = Connection("b:1", ClientProperties({}, {}), 1.0), Play(steps)
 
     def client(kind: Any, own: dict[str, Any]) -> Play:
-        consumer.tell = connection._note
+        consumer.report = connection._note
         return consumer
 
     connection.client = client  # type: ignore[method-assign]

@@ -101,7 +101,7 @@ def test_partitions_of_a_topic_that_was_made_again_are_new() -> None:
         pytest.param(stored(1, {"a": "t0"}, topics={"t": 1, "u": 1}), id="nobody subscribes to it"),
         pytest.param(stored(1, {"a": "t0"}, uncertain_topics=("t",)), id="no look confirms the count"),
         pytest.param(stored(1, {"a": "t0"}, is_conversion=True), id="no assignor ran"),
-        pytest.param(stored(1, {"a": "t0"}, has_subscriptions=False), id="subscriptions are not told"),
+        pytest.param(stored(1, {"a": "t0"}, has_subscriptions=False), id="subscriptions are not known"),
         pytest.param(stored(1, {}), id="nobody is there"),
         pytest.param(only_the_id_is_known(), id="the topic of an id may be the one that is missing"),
         pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE), id="withheld"),

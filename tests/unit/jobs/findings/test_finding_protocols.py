@@ -106,7 +106,7 @@ def test_assignor_that_not_all_members_offer_is_an_info() -> None:
     "near",
     [
         pytest.param(stored(1, {"a": "t0", "b": "t1"}, offered={"a": BOTH, "b": BOTH[::-1]}), id="the same in another order"),
-        pytest.param(stored(1, {"a": "t0", "b": "t1"}, offered={"a": BOTH}), id="one tells nothing"),
+        pytest.param(stored(1, {"a": "t0", "b": "t1"}, offered={"a": BOTH}), id="one offers nothing"),
         pytest.param(stored(1, {"a": "t0", "b": "t1"}, strategy="uniform", offered={"a": ONLY, "b": BOTH}), id="brokers choose"),
         pytest.param(stored(1, {}), id="nobody is there"),
     ],

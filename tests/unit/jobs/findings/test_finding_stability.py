@@ -23,7 +23,7 @@ HERE, THERE = ("app", "/10.0.0.1"), ("app", "/10.0.0.2")
 
 
 def comings_and_goings(count: int, minutes: float = 0.5, **changes: object) -> list[Stored]:
-    """Return so many generations behind a first one: a member comes, goes, comes."""
+    """Return so many generations after a first one: a member comes, goes, comes."""
     shapes: Sequence[dict[str, str]] = ({"a": "t0 t1"}, {"a": "t0", "b": "t1"})
     return [stored(number + 1, shapes[number % 2], minute=number * minutes, **changes) for number in range(count + 1)]
 
@@ -113,7 +113,7 @@ def members(count: int) -> dict[str, str]:
 
 
 def changing(count: int, until: int) -> list[Stored]:
-    """Return so many generations behind a first one: the fourth member goes and comes up to some generation, then all stay."""
+    """Return so many generations after a first one: the fourth member goes and comes up to some generation, then all stay."""
     return [stored(number + 1, members(4 - min(number, until) % 2), minute=number / 100) for number in range(count + 1)]
 
 
@@ -163,7 +163,7 @@ def test_restart_loop_is_found_at_the_third_return_of_a_member() -> None:
 
 NEW_PROCESS, SINCE_FIRST, SINCE_THIRD = (number.to_bytes(4, "big", signed=True) for number in (-1, 1, 3))
 OTHER_LAYOUT = bytes.fromhex("00000001000174000000010000000100000003")
-"""One topic with one partition, and the generation behind them; the generation alone would be read as 1."""
+"""One topic with one partition, and the generation after them; the generation alone would be read as 1."""
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ with exclusive(Path(sys.argv[1]), RUN_LOCK, this_process('killed', now, int(sys.
 
 @contextmanager
 def killed_run(folder: Path, jvm_pid: int) -> Iterator[None]:
-    """Run the block while a run holds the folder, and kill that behind it."""
+    """Run the block while a run holds the folder, and kill that run after it."""
     command = [sys.executable, "-c", HOLDING, str(folder), str(jvm_pid)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
