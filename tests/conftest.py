@@ -179,7 +179,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def measured(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
-    """Takes what a test measured, in words; all of it is told when the last test has ended."""
+    """Takes what a test measured, in words; all of it is printed when the last test has ended."""
     return partial(record_property, MEASURED)
 
 

@@ -1,4 +1,4 @@
-"""What some tests need of the machine: fetched where it may be, and told loudly where it cannot be had."""
+"""What some tests need of the machine: fetched where it may be, and a loud skip where it cannot be had."""
 
 from __future__ import annotations
 

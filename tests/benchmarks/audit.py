@@ -9,7 +9,7 @@ seen the generation before already, audits the second one (``GroupAudit``: movem
 triggers). Rounds alternate, so that a change in the machine's load meets all three. Printed are medians of CPU seconds and the ratios.
 
 The shapes are one group that owns all, a dozen, and a fleet of 400. What a group costs besides is mostly what its members cost, about which
-the set difference asks nothing: of small groups it is the faster one. So the target is of the first shape, and the others are told; exit
+the set difference asks nothing: of small groups it is the faster one. So the target is of the first shape, and the others are printed; exit
 code 20 when diff or audit is not ``--target`` times as fast there.
 """
 
@@ -30,7 +30,7 @@ SHAPES = ((1, 100, 12_000, 60), (12, 100, 1_000, 100), (400, 30, 100, 60))
 
 
 def main() -> int:
-    """Measure all three on every shape and tell the ratios."""
+    """Measure all three on every shape and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = ("GROUPS", "TOPICS", "PARTITIONS", "MEMBERS")
     parser.add_argument("--shape", type=int, nargs=4, metavar=names, action="append", help="topics and members of each group")

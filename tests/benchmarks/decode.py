@@ -65,7 +65,7 @@ def same(batches):
 
 
 def main() -> int:
-    """Measure both and tell the ratio."""
+    """Measure both and print the ratio."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)

@@ -43,7 +43,7 @@ MOST_PARTITIONS = 64
 """Partitions of a shuffle in the settings of a large run on one machine; a cluster takes three a core."""
 TARGET = 0.15
 LITTLE = 0.1
-"""What other processes may take beside a run, as a share of its CPU seconds, if its wall time is to tell something."""
+"""What other processes may take beside a run, as a share of its CPU seconds, if its wall time is to mean something."""
 SAMPLED_GROUPS = 20_000
 """Groups of a larger fleet are as unlike as those of one of this size."""
 

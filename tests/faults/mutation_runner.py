@@ -99,12 +99,12 @@ class Runner:
 
     def _forked(self, arguments: list[str], order: list[str], is_changed: bool) -> dict[str, Any]:
         started = time.monotonic()
-        results, telling = os.pipe()
+        results, reporting = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(results)
-            self._test(arguments, Recorder(telling, order))
-        os.close(telling)
+            self._test(arguments, Recorder(reporting, order))
+        os.close(reporting)
         code, by = self._watch(results, is_changed)
         os.close(results)
         with suppress(ProcessLookupError):  # what it has started may still run

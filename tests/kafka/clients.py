@@ -1,4 +1,4 @@
-"""Members of consumer groups in other clients than librdkafka: Kafka's own, and kafka-python. Both tell which generation they are in."""
+"""Members of consumer groups in other clients than librdkafka: Kafka's own, and kafka-python. Both know which generation they are in."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SESSION = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "500"}
 
 @dataclass
 class Witness:
-    """What one member was told by its callbacks.
+    """What the callbacks of one member got.
 
     Attributes:
         owned: what it owns by now.

@@ -1,4 +1,4 @@
-"""Consumer groups of a real client, all in one thread, which write down what their members are told."""
+"""Consumer groups of a real client, all in one thread, which write down what their members are given."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Member:
 
     Attributes:
         member_ids: each id that it has had while it owned something.
-        owned: what it owns by now, as its callbacks told.
+        owned: what it owns by now, by its callbacks.
         owned_sets: what it owned after each callback that gave it something.
         errors: what its polls returned instead of records.
     """
@@ -41,7 +41,7 @@ class Member:
     errors: list[KafkaError] = field(default_factory=list)
 
     def assigned(self, partitions: Iterable[TopicPartition], *, adds: bool) -> None:
-        """Take what a callback tells; ``adds`` with cooperative and KIP-848 groups."""
+        """Take what a callback gives; ``adds`` with cooperative and KIP-848 groups."""
         given = frozenset((one.topic, one.partition) for one in partitions)
         self.owned = self.owned | given if adds else given
         self.owned_sets.append(self.owned)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _BATCH = struct.Struct(">qiibIhiqqqhii")
-"""Base offset, length behind it, leader epoch, magic, CRC, attributes, last offset delta, times, producer, epoch, sequence, count."""
+"""Base offset, length of the rest, leader epoch, magic, CRC, attributes, last offset delta, times, producer, epoch, sequence, count."""
 _LENGTH_FIELDS = 12
 _COMPRESSION, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 
@@ -81,7 +81,7 @@ def _batches(data: bytes, partition: int) -> Iterator[tuple[int, int, list[Recor
 def _records(data: bytes, at: int, count: int, partition: int, base: int, first_ms: int) -> Iterator[Record]:
     for _ in range(count):
         length, body = _varint(data, at)
-        millis, at = _varint(data, body + 1)  # behind the attributes
+        millis, at = _varint(data, body + 1)  # after the attributes
         delta, at = _varint(data, at)
         key, at = _bytes(data, at)
         value, at = _bytes(data, at)

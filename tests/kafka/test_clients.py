@@ -87,7 +87,7 @@ def generations(
 def test_members_own_what_their_clients_received(
     group_id: str, witnesses: dict[str, list[Witness]], generations: dict[str, list[Observed]]
 ) -> None:
-    """One of a KIP-848 group may get its target in parts, the last of them in a later epoch: it is told no more than the target."""
+    """One of a KIP-848 group may get its target in parts, the last of them in a later epoch: it gets no more than the target."""
     in_tables = {snapshot.generation: snapshot.owned for snapshot in generations[group_id]}
     for witness in witnesses[group_id]:
         assert witness.owned_in

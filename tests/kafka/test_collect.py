@@ -157,7 +157,7 @@ def transactions(broker: Broker, history: History) -> Iterator[Transactions]:
 def test_open_transaction_is_read_once_it_is_committed(
     collect: Collect, broker: Broker, commits: Commits, transactions: Transactions, tmp_path: Path
 ) -> None:
-    """What comes behind it in its partition waits with it, as for every reader of committed records."""
+    """What comes after it in its partition waits with it, as for every reader of committed records."""
     transactions.begin(0, 1, "open")
     commits.commit(1, 1, "behind")
     assert collect(tmp_path) == 0

@@ -41,7 +41,7 @@ def test_commits_and_topics_land(warehouse: Path, history: History) -> None:
 def test_observed_assignments_are_what_clients_received(group_id: str, warehouse: Path, history: History) -> None:
     snapshots = observed(warehouse)[group_id]
     assert snapshots[-1].owned == history.owned[group_id]
-    if group_id == NEXT_GENERATION:  # its members are told what they may have by now, which comes to the target step by step
+    if group_id == NEXT_GENERATION:  # its members get what they may have by now, which comes to the target step by step
         return
     for client in history.clients[group_id]:
         owned = [snapshot.owned[member_id] for snapshot in snapshots for member_id in client.member_ids & snapshot.owned.keys()]

@@ -138,7 +138,7 @@ def test_following_outlives_a_broker_that_restarts(broker: Broker, history: Hist
     folder = tmp_path / "captures"
     with following(broker, folder) as collector:
         broker.stop()
-        wait_for(lambda: "no broker can be reached, trying again: " in collector.output, "the outage is told")
+        wait_for(lambda: "no broker can be reached, trying again: " in collector.output, "the outage is logged")
         broker.start()
         commits = Commits(broker.address, "of-a-restart")
         commits.commit(0, 77, "after the restart")

@@ -212,7 +212,7 @@ def test_a_cluster_that_is_away_ends_no_following(broker: Broker, groups: Groups
     folder = tmp_path / "captures"
     with following(broker, folder, "--poll", "--poll-interval", "0.3", "--timeout", "0.5", roll_interval="0.1") as collector:
         with broker.paused():
-            wait_for(lambda: "could not poll the groups, trying again later: " in collector.output, "the outage is told")
+            wait_for(lambda: "could not poll the groups, trying again later: " in collector.output, "the outage is logged")
         commits = Commits(broker.address, SIMPLE)
         commits.commit(3, 99, "after the pause")
         commits.close()
@@ -238,6 +238,6 @@ def test_polls_go_through_the_pipeline(make_tables: Evenkeel, collect: Collect, 
     assert [snapshot.owned for snapshot in snapshots[CLASSIC]] == [before, after]
     assert [snapshot.owned for snapshot in snapshots[KIP848]] == [owned(groups.of(KIP848))]
     recomputed = [row for row in rows(warehouse, "solutions") if row["group_id"] == CLASSIC and row["basis"] == "recomputed"]
-    assert {row["status"] for row in recomputed} == {"solved"}, "what classic members subscribe to is told"
+    assert {row["status"] for row in recomputed} == {"solved"}, "what classic members subscribe to is known"
     commits = [row for row in rows(warehouse, "offset_snapshots") if row["group_id"] == SIMPLE]
     assert (2, 40) in {(row["partition"], row["committed_offset"]) for row in commits}

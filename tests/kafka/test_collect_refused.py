@@ -205,7 +205,7 @@ def resize(disk: Path, size_bytes: int) -> None:
 def test_full_disk_keeps_finished_files_and_is_recovered(
     collect: Collect, broker: Broker, commits: Commits, small_disk: Path, capsys, monkeypatch
 ) -> None:
-    """A file that has its place by then stays, and the next collection goes on behind it."""
+    """A file that has its place by then stays, and the next collection continues after it."""
     folder = small_disk / "captures"
     assert collect(folder) == 0
     before = files(folder)
@@ -220,7 +220,7 @@ def test_full_disk_keeps_finished_files_and_is_recovered(
     assert line.startswith(f"evenkeel: --output {folder}: no space left on the disk; free some space and call again: ")
     after = files(folder)
     assert {name: content for name, content in after.items() if name in before} == before
-    assert all(name.startswith("cluster_metadata-") for name in after if name not in before), "half a file is not left behind"
+    assert all(name.startswith("cluster_metadata-") for name in after if name not in before), "half a file is not left"
     resize(small_disk, 64 << 20)
     assert collect(folder) == 0
     assert captures.records(folder) == read_topic(broker.log, OFFSETS_TOPIC).committed

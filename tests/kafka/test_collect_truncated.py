@@ -84,7 +84,7 @@ def test_records_removed_between_two_collections_are_reported(
 def test_records_removed_while_they_are_read_are_reported(
     own_broker: Broker, commits: Commits, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """What was read is in files, the collection ends with 1, and the next one tells what is gone."""
+    """What was read is in files, the collection ends with 1, and the next one says what is gone."""
     folder = tmp_path / "f"
     commits.commit(0, 4, "before")
     with following(own_broker, folder) as collector:

@@ -123,7 +123,7 @@ def test_an_open_transaction_waits_for_a_later_run(live: Live, broker: Broker, c
     looks = [row for row in rows(live.warehouse, "topic_snapshots") if row["topic"] == OFFSETS_TOPIC]
     last = max(looks, key=lambda row: row["observed_at"])
     ends = {partition["partition"]: partition["end_offset"] for partition in last["partitions"]}
-    assert live.next_offsets() == ends, "markers of transactions are behind us too"
+    assert live.next_offsets() == ends, "markers of transactions have been read too"
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ def drawn(random: Random) -> list[Row]:
 
 
 def land(spark: SparkSession, pieces: list[list[Row]]) -> dict[str, list[str]]:
-    """Return the tables behind some runs, one a piece."""
+    """Return the tables after some runs, one a piece."""
     tables = Tables()
     warehouse = cast("Warehouse", tables)
     state = RunState()

@@ -210,7 +210,7 @@ def test_every_figure_is_the_oracles(tables: dict[str, list[Row]], expected: dic
 
 
 def test_the_capture_has_movements_that_balance_did_not_need(tables: dict[str, list[Row]]) -> None:
-    """The figures above are worth comparing: some are zero, some are not, some cannot be told, on every basis."""
+    """The figures above are worth comparing: some are zero, some are not, some are not known, on every basis."""
     for basis in ("observed", "recomputed", "counterfactual"):
         found = [row["avoidable_movement_count"] for row in tables["generation_audits"] if row["basis"] == basis]
         assert None in found and 0 in found and max(number for number in found if number is not None) > 0

@@ -322,7 +322,7 @@ def test_fail_on_publishes_first(failed_run, recorded_warehouse: Path, tmp_path:
     asked = ("run", "--warehouse", warehouse, "--run-id", "r", "--fail-on", "warning", "--input", capture, LOOKS)
     expected = Counter(row["severity"] for row in rows(recorded_warehouse, "findings") if row["group_id"] in groups)
     assert expected.keys() == {"info", "warning"}
-    for _ in range(2):  # a scheduler that tries again is told the same
+    for _ in range(2):  # a scheduler that tries again gets the same line
         code, line = failed_run(*asked)
         text = f"published, but {expected['warning']} findings are of severity warning or above (--fail-on); see the table findings"
         assert (code, line) == (4, f"evenkeel: {text}")
@@ -334,7 +334,7 @@ def test_fail_on_publishes_first(failed_run, recorded_warehouse: Path, tmp_path:
 def test_a_reader_sees_the_published_run_and_the_next_run_takes_back_what_was_left(
     evenkeel, make_tables, spark, recorded_warehouse: Path, tmp_path: Path
 ) -> None:
-    """A run that died behind its first commits left rows that no `runs` row names."""
+    """A run that died after its first commits left rows that no `runs` row names."""
     warehouse = tmp_path / "warehouse"
     shutil.copytree(recorded_warehouse, warehouse)
     published = rows(warehouse, "findings")

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def made_schema(spark: SparkSession, name: str, folder: Path) -> Iterator[str]:
-    spark.sql(f"CREATE SCHEMA {name} LOCATION '{folder}'")  # its own: a dead run leaves its tables behind
+    spark.sql(f"CREATE SCHEMA {name} LOCATION '{folder}'")  # its own: a dead run leaves its tables
     yield f"spark_catalog.{name}"
     spark.sql(f"DROP SCHEMA {name} CASCADE")
 
@@ -61,7 +61,7 @@ WATCHED = (NAMES[0], "subscription_snapshots", NAMES[-1])
 
 
 def digests(spark: SparkSession, froms: dict[str, str]) -> dict[str, tuple[int, int]]:
-    """Return rows and hash of what is behind each FROM, all of them read by one query."""
+    """Return rows and hash of what follows each FROM, all of them read by one query."""
     of_each = (f"SELECT '{name}' AS name, count(*), bit_xor(xxhash64(to_json(struct(*)))) FROM {source}" for name, source in froms.items())
     return {name: tuple(digest) for name, *digest in spark.sql(" UNION ALL ".join(of_each)).collect()}
 

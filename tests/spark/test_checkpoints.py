@@ -68,7 +68,7 @@ def snapshots_by_group(warehouse: Path) -> dict[GroupKey, list[dict[str, Any]]]:
 
 
 def redone_after(snapshots: list[dict[str, Any]], late: set[tuple[int, int]]) -> int | None:
-    """Return the position behind which the second run had to compute a group; None when it had nothing to do.
+    """Return the position after which the second run had to compute a group; None when it had nothing to do.
 
     New to it is what came late, and what has another incarnation since: land wrote both in the second run.
     """
@@ -107,10 +107,10 @@ def test_only_generations_after_the_checkpoint_are_computed_again(warehouse: Pat
         for row in rows(warehouse, name):
             position = checkpoints[group_of(row)]
             if name == "generation_audits" and row["basis"] == "observed" and row["position"] == position:
-                continue  # when its follow-up and its pause ended is told by the generation behind it, which is another one now
+                continue  # when its follow-up and its pause ended follows from the next generation, which is another one now
             is_known_later = name == "movements" and tuple(row[column] for column in TABLES[name].key) in known_later
             expected = 1 if (position is None or row["position"] <= position) and not is_known_later else 2
-            assert row["run_sequence"] == expected, f"{name}: {row['group_id']} at {row['position']}, redone behind {position}"
+            assert row["run_sequence"] == expected, f"{name}: {row['group_id']} at {row['position']}, redone after {position}"
 
 
 def test_stored_states_equal_those_of_sorted_arrival(warehouse: Path) -> None:

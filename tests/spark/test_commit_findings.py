@@ -197,7 +197,7 @@ CASES: dict[str, Case] = {
     "deleted since": ([one_member()], [OLD, commit("old", 0, 600, is_deleted=True, committed_offset=None)], []),
     "of another group": ([one_member()], [{**OLD, "group_id": "h"}], []),
     "nobody there": ([snapshot_row("g", 1)], [OLD], []),
-    "no subscriptions told": ([{**one_member(), "has_subscriptions": False}], [OLD], []),
+    "no subscriptions known": ([{**one_member(), "has_subscriptions": False}], [OLD], []),
     # Members that never commit.
     "never commits": ([one_member()], [LATE], GROWS),
     "one of two": ([TWO_READERS], [LATE, commit("t", 0, 500)], [look(MADE + 10, 0, 0), look(MADE + MINUTE, 9, 9)]),
@@ -206,7 +206,7 @@ CASES: dict[str, Case] = {
         [LATE, commit("t", 2, 500), commit("t", 3, 500)],
         [look(MADE + 10, 0, 0), look(MADE + MINUTE, 9, 9)],
     ),
-    "one partition told twice": ([snapshot_row("g", 1, member_row("m", assigned=entries(t=[0, 0])))], [LATE, commit("t", 1, 500)], GROWS),
+    "one partition listed twice": ([snapshot_row("g", 1, member_row("m", assigned=entries(t=[0, 0])))], [LATE, commit("t", 1, 500)], GROWS),
     "offsets that no log reaches": ([one_member()], [LATE], [look(MADE + 10, -9, 0), look(MADE + MINUTE, 2**63 - 1, 2**63 - 1)]),
     "a member that is there twice": (
         [snapshot_row("g", 1, *[member_row("m", assigned=entries(t=[0]), client_id=name) for name in ("app", "other")])],
@@ -284,7 +284,7 @@ CASES: dict[str, Case] = {
 TELLING = (
     *("two stray topics", "still committed", "in the newest generation", "never commits", "one of two", "uneven"),
     *("at a group that is known", "just enough", "offsets that no log reaches", "a member that is there twice"),
-    *("as many without commits as it has", "one partition told twice"),
+    *("as many without commits as it has", "one partition listed twice"),
     *("waits for one", "both wait", "it has written nothing"),
     *(
         "stopped, with a commit below 0",
@@ -376,7 +376,7 @@ def test_only_the_member_that_never_commits_is_named(found: dict[str, list[Row]]
     assert (row["evidence"]["members"], row["evidence"]["silent_member_count"], row["evidence"]["member_count"]) == ("b", "1", "2")
     (row,) = found["as many without commits as it has"]
     assert (row["evidence"]["members"], row["evidence"]["partition_count"]) == ("a", "2")
-    (row,) = found["one partition told twice"]
+    (row,) = found["one partition listed twice"]
     assert [row["evidence"][name] for name in ("members", "partition_count", "record_count")] == ["m", "1", "3"]
 
 

@@ -78,7 +78,7 @@ CONTESTED = [
     *([generation(3, 4, "g3", 5, a=[0])], [generation(3, 4, "g3", 5, a=[0], b=[1])], [generation(3, 4, "h3", 5, a=[0])]),
     *([tombstone(4, 4, "g4")], [generation(4, 4, "g4", 5, a=[0])], [generation(4, 4, "g4", 5, at=9, a=[0])]),
     *([commit(5, 4, "g5", 0, 7)], [commit(5, 4, "g5", 0, 8)], [commit(5, 4, "h5", 0, 9)]),
-    *([tombstone(7, 8, "g7")], [foreign(7, 8, "g7", 5)], [commit(7, 8, "g7", 0, 5)]),  # behind all it has
+    *([tombstone(7, 8, "g7")], [foreign(7, 8, "g7", 5)], [commit(7, 8, "g7", 0, 5)]),  # after all it has
     *([generation(9, 7, "g", 9, a=[0])], [raw(9, 7, records.group_key("g", 6), None)], [commit(9, 7, "g", 0, 1)]),  # at a target epoch
     *([raw(9, 2, folded(9, {"t": [0]})[2]["key"], None)], [], []),  # at a target
     *(
@@ -110,7 +110,7 @@ def contested(tmp_path_factory: pytest.TempPathFactory) -> list[list[Path]]:
 def check_conflicts(warehouse: Path) -> None:
     """Look for the marks of conflicts.
 
-    They are behind the place where there is a generation, else at the last; of the groups whose records stayed, and of those whose did not.
+    They are after the place where there is a generation, else at the last; of the groups whose records stayed, and of those whose did not.
     """
     disputed = {(row["group_id"], row["position"]) for row in rows(warehouse, "subscription_snapshots") if row["has_conflict"]}
     positions: dict[str, list[int]] = {}

@@ -124,7 +124,7 @@ def test_columns_give_what_single_records_give(chosen: list[tuple], size: int) -
 
 
 def commit_keys() -> list[bytes]:
-    """Return keys of commits with all kinds of names, some with more or less to them than their type and lengths tell."""
+    """Return keys of commits with all kinds of names, some longer or shorter than their type and lengths say."""
     names = [struct.pack(">h", len(name) + more) + name for name in (b"", b"g", b"x" * 200, "é".encode(), b"\xff") for more in (0, 1, -1)]
     ends = [struct.pack(">i", number) for number in (0, 200, -1)] + [b"\0" * 5, b"\0" * 3, b""]
     return [b"".join(parts) for parts in product((b"\0\1", b"\0\0", b"\1\1"), names, names, ends)] + [b"", b"\0", b"\0\1", b"\0\1\0"]

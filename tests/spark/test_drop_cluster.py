@@ -13,7 +13,7 @@ from tests.builders.tables import COMPARED, OF_LANDING, assert_equal_warehouses,
 TABLES = (*COMPARED, "group_states")
 NOTED = ("positions", "origins", "landed_until")
 OTHER = "other cluster 7"
-"""The name has spaces and a number, as keys of ``runs`` have behind the name."""
+"""The name has spaces and a number, as keys of ``runs`` have after the name."""
 
 
 def last_run(warehouse: Path) -> dict:

@@ -84,7 +84,7 @@ def test_transaction_markers_decide_which_commits_are_certain(dumped: Path) -> N
 
 
 def test_raw_log_replaces_a_dump(make_tables: Land, raw: Path, dumped: Path, tmp_path: Path) -> None:
-    """Its groups begin anew; those that only the dump tells of stay."""
+    """Its groups begin anew; those that only the dump has stay."""
     log = raw.parent / "log.parquet"
     assert make_tables("land", "--warehouse", dumped, "--input", log, LOOKS, "--cluster-id", "c") == 0
     others = {row["group_id"] for row in rows(dumped, "offset_snapshots") if row["source"] == "dump-log"}
@@ -107,7 +107,7 @@ def dumped_commit(offset: int, group: str) -> str:
 
 
 def test_dump_and_raw_log_that_contradict_each_other_end_alike_in_any_order(make_tables: Land, tmp_path: Path) -> None:
-    """At offset 7 both have another group. At 6 only the dump has a record, of a group that the raw log tells more of."""
+    """At offset 7 both have another group. At 6 only the dump has a record, of a group of which the raw log has more."""
     dump, log, settings = tmp_path / "dump.txt", tmp_path / "log.parquet", tmp_path / "any.yaml"
     heading = "Dumping /kafka/__consumer_offsets-12/00000000000000000000.log\n"
     lines = [heading, dumped_commit(5, "g"), dumped_commit(6, "g"), dumped_commit(7, "d")]

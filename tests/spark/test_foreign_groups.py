@@ -13,11 +13,11 @@ from tests.builders.tables import COMPARED, content, rows
 
 CONSUMERS, CONNECT = "feed-rr", "cache-connect"
 FIRST_WITH_MEMBERS = 15
-"""Offset of the record that tells; the one before it has no members and no protocol type."""
+"""Offset of the record that shows it; the one before it has no members and no protocol type."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_late", [pytest.param(True, id="the empty one first"), pytest.param(False, id="the telling one first")])
+@pytest.mark.parametrize("is_late", [pytest.param(True, id="the empty one first"), pytest.param(False, id="the other one first")])
 def test_either_order_gives_the_tables_of_one_run(make_tables, tmp_path: Path, is_late: bool) -> None:
     whole = of_groups(tmp_path, "whole.parquet", CONSUMERS, CONNECT)
     table = pq.read_table(whole)

@@ -129,7 +129,7 @@ def test_snapshot_of_a_stable_group_equals_the_last_generation_of_the_log(snapsh
 
 @pytest.mark.slow
 def test_committed_offsets_are_those_of_the_log(snapshots: Path, recorded_warehouse: Path) -> None:
-    """At each look, but for those of the one transaction that was aborted, which the log's records do not tell."""
+    """At each look, but for those of the one transaction that was aborted, which the log's records do not show."""
     log: dict[tuple[str, str, int], list[tuple[float, int | None]]] = defaultdict(list)
     for row in sorted(rows(recorded_warehouse, "offset_snapshots"), key=lambda row: row["position"]):
         log[row["group_id"], row["topic"], row["partition"]].append((row["observed_at"].timestamp() * 1000, row["committed_offset"]))
@@ -147,7 +147,7 @@ def test_committed_offsets_are_those_of_the_log(snapshots: Path, recorded_wareho
 
 @pytest.mark.parametrize("first", [pytest.param("snapshot", marks=pytest.mark.slow), "describe"])
 def test_the_more_detailed_source_stays_in_any_order(first: str, make_tables, spark: SparkSession, tmp_path: Path) -> None:
-    """Whichever comes first; a group that only the lesser one tells of keeps that. Once as lines, once as Parquet."""
+    """Whichever comes first; a group that only the lesser one has keeps that. Once as lines, once as Parquet."""
     text_folder, as_of = write_look(tmp_path, 16)
     lines = [json.dumps(envelope) for envelope in envelopes_of(admin_looks()[16]) if envelope["group_id"] != "mart-rack"]
     (tmp_path / "snapshots").write_text("\n".join(lines), encoding="utf-8")

@@ -24,7 +24,7 @@ CLASSIC, CONSUMER = 2, 3
 ENDS = "cluster_id string, group_id string, position bigint, type int, is_handover boolean"
 
 
-# -- what a source does not tell
+# -- what a source does not have
 
 
 def numbers(spark: SparkSession, *given: tuple[int, str, int | None], retained_from: date | None = None) -> list[int]:
@@ -96,7 +96,7 @@ def incarnations(spark: SparkSession, groups: Mapping[str, Sequence[Event]]) -> 
 
     Args:
         groups: by name its events: (position, generation, state) of a classic snapshot, with a word of ``UNDER_CONSUMER`` in place of the
-            state of one of the other protocol; or (position, None, record type) of a tombstone, with ``+`` behind the type of one whose
+            state of one of the other protocol; or (position, None, record type) of a tombstone, with ``+`` after the type of one whose
             batch goes on.
     """
     events = [(group, *event) for group, of_group in groups.items() for event in of_group]
@@ -136,7 +136,7 @@ ENDED: dict[str, tuple[int, int, str, bool]] = {
     "nobody is given anything": (CONSUMER, 11, "Empty", False),
     "the group began anew": (CONSUMER, 1, "Stable", False),
 }
-"""Type of a tombstone, generation and state of the first value behind it, and whether that is a conversion."""
+"""Type of a tombstone, generation and state of the first value after it, and whether that is a conversion."""
 CONVERTED: dict[str, tuple[list[Event], list[bool]]] = {
     "turned over": ([(5, 3, "Stable"), (6, None, "2+"), (9, 3, "consumer"), (12, 4, "consumer")], [False, True, False]),
     "turned over and assigned at once": ([(5, 3, "Stable"), (6, None, "2+"), (9, 4, "consumer")], [False, False]),
@@ -192,7 +192,7 @@ def test_a_late_first_snapshot_renames_the_incarnation(spark: SparkSession) -> N
 
 
 def test_incarnations_stay_after_retention(spark: SparkSession) -> None:
-    """Between 3 and 5 a handover was: the records that tell so are gone. 7, of a kept month, goes on with the last of the old ones."""
+    """Between 3 and 5 a handover was: the records that show it are gone. 7, of a kept month, follows the last of the old ones."""
     month = {"old": date(2020, 1, 1), "young": date(2021, 1, 1)}
     rows = [
         {"position": 3, "generation": 1, "observed_month": month["old"], "incarnation": 3, "is_conversion": False},
@@ -220,7 +220,7 @@ BATCHES: dict[str, tuple[dict[int, tuple[int, bytes | None]], list[tuple[int, in
     "turned back": ({4: (3, None), 5: (5, None), 6: (2, b"v")}, [(4, 3, True)]),
     "another record was written between": ({4: (2, None), 6: (3, b"e")}, [(4, 2, False)]),
     "the same protocol again": ({4: (2, None), 5: (2, b"v")}, [(4, 2, False)]),
-    "only tombstones behind it": ({4: (2, None), 5: (5, None)}, [(4, 2, False)]),
+    "only tombstones after it": ({4: (2, None), 5: (5, None)}, [(4, 2, False)]),
     "a value before it": ({3: (3, b"e"), 4: (2, None)}, [(4, 2, False)]),
     "members come and go": ({4: (8, None), 5: (7, None), 6: (5, b"m")}, []),
 }
@@ -261,7 +261,7 @@ DISPUTES: dict[str, tuple[list[int], list[int]]] = {
     "at a snapshot": ([5], [5]),
     "before one": ([3, 4], [5]),
     "before all": ([0], [2]),
-    "behind all": ([9], [8]),
+    "after all": ([9], [8]),
     "several": ([2, 6, 30], [2, 8]),
 }
 """Disputed places in a group, and its snapshots that carry them; there are snapshots at 2, 5 and 8."""

@@ -22,7 +22,7 @@ GROUP = {"cluster_id": "c", "group_id": "g"}
 
 
 def test_topic_is_new_only_in_the_first_run_with_its_metadata(spark: SparkSession) -> None:
-    """What no look has shown is inferred, until one does. A count that stays unconfirmed behind that look is not asked for again."""
+    """What no look has shown is inferred, until one does. A count that stays unconfirmed after that look is not asked for again."""
     seen = looks(
         spark,
         look_row("old", 1_000, [[]], run_sequence=1),
@@ -69,10 +69,10 @@ ONWARDS, AGAIN = False, True
     ("fresh", "states_at", "expected"),
     [
         pytest.param([1, 2], [], (-1, None, 0, ONWARDS), id="a new group"),
-        pytest.param([4], [3], (3, b"at 3", 30, ONWARDS), id="a new generation behind the state"),
+        pytest.param([4], [3], (3, b"at 3", 30, ONWARDS), id="a new generation after the state"),
         pytest.param([7, 8], [2, 4, 6], (6, b"at 6", 60, ONWARDS), id="likewise, with checkpoints before it"),
         pytest.param([2], [3], (-1, None, 0, AGAIN), id="one that arrived late, and no checkpoint"),
-        pytest.param([5, 9], [2, 4, 6, 8], (4, b"at 4", 40, AGAIN), id="one that arrived late behind a checkpoint"),
+        pytest.param([5, 9], [2, 4, 6, 8], (4, b"at 4", 40, AGAIN), id="one that arrived late after a checkpoint"),
         pytest.param([1, 5], [2, 4, 6], (-1, None, 0, AGAIN), id="two late ones, the first before every checkpoint"),
         pytest.param([3, 4], [3], (-1, None, 0, AGAIN), id="the stored last one, rewritten"),
         pytest.param([4], [2, 4, 6], (2, b"at 2", 20, AGAIN), id="the one of a checkpoint, rewritten"),
@@ -97,7 +97,7 @@ def test_group_continues_from_the_newest_state_before_new_snapshots(
 def test_results_are_made_again_where_the_last_snapshot_has_vanished(
     spark: SparkSession, fresh: list[int], states_at: list[int], expected: tuple
 ) -> None:
-    """Its state goes with it; results before it stay, and those behind the state that is left would be there twice."""
+    """Its state goes with it; results before it stay, and those after the state that is left would be there twice."""
     assert goes_on(spark, fresh, states_at, played=[1, 2, 3, 4]) == [expected]
 
 
@@ -155,7 +155,7 @@ def unsolved(position: int, status: str, basis: str = "counterfactual") -> Row:
         pytest.param([unsolved(3, "unsupported")], 3, id="a strategy that never has a result"),
         pytest.param([unsolved(3, "no_result", "recomputed")], 3, id="recomputed has no history of its own"),
         pytest.param([audit_row(position, "observed", is_settled=False) for position in (1, 2, 3)], -1, id="never settled"),
-        pytest.param([audit_row(3, "observed", member_count=0)], 2, id="it was empty: an older one tells the assignor"),
+        pytest.param([audit_row(3, "observed", member_count=0)], 2, id="it was empty: an older one shows the assignor"),
     ],
 )
 def test_audit_reads_back_to_a_generation_that_all_strategies_continue_from(spark: SparkSession, changed: list[Row], expected: int) -> None:
@@ -172,7 +172,7 @@ def test_audit_reads_back_to_a_generation_that_all_strategies_continue_from(spar
     ("minutes", "late", "expected"),
     [
         pytest.param({}, 0, 3, id="who left is not expected back"),
-        pytest.param({3: 50}, 0, 2, id="who left in 3 may be back in 4: 2 tells who was there"),
+        pytest.param({3: 50}, 0, 2, id="who left in 3 may be back in 4: 2 shows who was there"),
         pytest.param({3: 49}, 0, 3, id="not a minute later"),
         pytest.param({2: 110, 3: 55}, 0, 1, id="who left in 2 or 3"),
         pytest.param({1: 170, 2: 110, 3: 50}, 0, 1, id="the first known has nobody before it"),

@@ -20,7 +20,7 @@ from tests.builders.frames import decoded, member_row, moment
 
 
 def printed(offset: int, content: str, **changes: Any) -> dict[str, Any]:
-    """Return a commit of a source that tells no places in a log, so that the key is what tells records apart."""
+    """Return a commit of a source that has no places in a log, so that records are known by their keys."""
     return commit(offset, content, source="formatter-json", source_position=f"f line {offset}", **changes)
 
 
@@ -50,7 +50,7 @@ def kept(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
 
 
 def landed_before(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
-    """Return what the tables tell of these rows when they have landed."""
+    """Return what the tables have of these rows when they have landed."""
     columns = ("cluster_id", "source", "target", "group_id", "position", "place", "group_place", "content")
     return with_identity(decoded(spark, *rows)).select(*columns, F.lit(True).alias("is_known"), "is_lost")
 
@@ -70,7 +70,7 @@ def test_a_record_that_landed_before_is_a_duplicate(spark: SparkSession) -> None
 
 
 def test_every_part_of_the_key_makes_another_record(spark: SparkSession) -> None:
-    """Where a log's places are not told; where they are, one place has one record, whatever its key."""
+    """Where a log's places are not known; where they are, one place has one record, whatever its key."""
     changes: dict[str, Any] = {"group_id": "h", "topic": "u", "partition": 1, "position": 9}
     pairs = {name: [printed(1, "x"), printed(1, "y", **{name: value})] for name, value in changes.items()}
     pairs["nothing"] = [printed(1, "x"), printed(1, "y")]

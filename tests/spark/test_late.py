@@ -41,7 +41,7 @@ def log_pieces(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def raw_pieces(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Run 2 brings the end of the pause behind generation 2 and a commit from before it; and the size of the offsets topic.
+    """Run 2 brings the end of the pause after generation 2 and a commit from before it; and the size of the offsets topic.
 
     It also brings a generation whose members have joined hours before its record, between two looks of run 1.
     """
@@ -65,7 +65,7 @@ PRINTED = printed(GROUPS)[0]
 
 
 def printed_pieces(folder: Path) -> tuple[Path, Path]:
-    """A printed tombstone, without and with the record behind it."""
+    """A printed tombstone, without and with the record after it."""
     end = json.dumps({"key": json.loads(PRINTED)["key"], "value": None}, separators=(",", ":"))
     return write(folder, "1.txt", [end]), write(folder, "2.txt", [end, PRINTED])
 

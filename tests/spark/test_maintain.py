@@ -129,7 +129,7 @@ def test_the_last_commit_on_each_partition_stays(kept: Kept) -> None:
 
 @pytest.mark.slow
 def test_the_last_record_of_a_foreign_group_stays(make_tables, tmp_path: Path) -> None:
-    """It tells that the group's empty snapshots are not of consumers; the tombstone of a group without snapshots may be of any life."""
+    """It shows that the group's empty snapshots are not of consumers; the tombstone of a group without snapshots may be of any life."""
 
     def line(offset: int, group: str, value: bytes | None) -> str:
         coded = {"key_b64": group_key(group), "value_b64": value}
@@ -361,14 +361,14 @@ def tended(make_tables, spark: SparkSession, tmp_path_factory: pytest.TempPathFa
 
 
 def test_files_go_when_no_version_has_named_them_for_long(tended: Tended) -> None:
-    """Left behind by a run that died, say; younger ones may still be somebody's, and how young is a setting."""
+    """Left by a run that died, for example; younger ones may still be somebody's, and how young is a setting."""
     assert {hours for hours, path in tended.aged.items() if path.exists()} == {200}
 
 
 def test_commits_go_when_a_checkpoint_has_stood_for_them_for_long(tended: Tended, caplog: pytest.LogCaptureFixture) -> None:
     assert "movements: removed 10 commits, up to version 9" in tended.said
     left = sorted(int(path.name.lstrip(".")[:20]) for path in (tended.warehouse / "movements" / "_delta_log").glob("*0*"))
-    assert (left[0], left[-1]) == (10, 13), "behind the commits of the dead run: they are taken back, and 240 hours are set"
+    assert (left[0], left[-1]) == (10, 13), "after the commits of the dead run: they are taken back, and 240 hours are set"
     assert check_folder(tended.warehouse).damages == []
     assert {name: content(tended.warehouse, name) for name in COMPARED} == tended.had
     for folder in tended.kinds.values():
@@ -380,7 +380,7 @@ def test_commits_go_when_a_checkpoint_has_stood_for_them_for_long(tended: Tended
 
 
 def test_run_after_maintenance_lands_nothing_older_than_retention(make_tables, tended: Tended, tmp_path: Path) -> None:
-    """Raw records tell more of a group than a snapshot does, which would else make room for them."""
+    """Raw records have more of a group than a snapshot, which would else make room for them."""
     warehouse, old = tmp_path / "warehouse", tmp_path / "old.jsonl"
     shutil.copytree(tended.warehouse, warehouse)
     key, value = (base64.b64encode(part).decode() for part in (group_key("g"), group_value(1)))

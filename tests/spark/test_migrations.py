@@ -70,7 +70,7 @@ def forget_checksums(warehouse: Path) -> None:
 
 
 def without_contract(line: str) -> str:
-    """Return a line of a Delta log from before tables told their contract, and had the columns that were added since."""
+    """Return a line of a Delta log from before tables had their contract version, and the columns that were added since."""
     action = json.loads(line)
     if "metaData" in action:
         del action["metaData"]["configuration"][PROPERTY], action["metaData"]["configuration"][CLEANUP]

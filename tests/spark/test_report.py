@@ -275,7 +275,7 @@ def test_tallies_of_different_generations_are_marked(spark: SparkSession) -> Non
     for row in (*collected(tally_groups(audits.where(is_orders()), limit=2)), *collected(tally_fleet(audits.where(~is_orders())))):
         by_strategy.setdefault(row["strategy"], []).append(row)
     coverages = {strategy: sum(row["coverage"] or 0 for row in tallied) for strategy, tallied in by_strategy.items()}
-    assert coverages["range"] == coverages["sticky"] and coverages["roundrobin"] == 0, "nobody was in the generation behind"
+    assert coverages["range"] == coverages["sticky"] and coverages["roundrobin"] == 0, "nobody was in the next generation"
     assert len(set(coverages.values())) == 4
     counts = {strategy: sum(row["covered_count"] for row in tallied) for strategy, tallied in by_strategy.items()}
     assert counts == {"range": 4, "sticky": 4, "uniform": 2, "server-range": 2, "roundrobin": 0}

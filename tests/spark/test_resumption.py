@@ -304,7 +304,7 @@ def test_every_movement_of_the_capture_resumes_as_the_oracle_says(recorded_wareh
 
 @pytest.mark.slow
 def test_the_first_record_may_come_last(make_tables, recorded_warehouse: Path, tmp_path: Path) -> None:
-    """A capture without the first record of a partition, and then that record: the same movements, told of late."""
+    """A capture without the first record of a partition, and then that record: the same movements, known late."""
     log = pq.read_table(RECORDED / "consumer_offsets.parquet")
     is_first = pc.equal(log["offset"], 0)
     for name, part in (("rest", log.filter(pc.invert(is_first))), ("first", log.filter(is_first))):

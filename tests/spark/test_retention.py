@@ -14,7 +14,7 @@ from tests.builders.frames import frame, look_row, looks, member_row, moment, sn
 
 Row = dict[str, Any]
 OLD, MIDDLE, NEW = date(2020, 1, 1), date(2021, 1, 1), date(2022, 1, 1)
-"""Before both bounds, before that of counterfactuals only, and behind both."""
+"""Before both bounds, before that of counterfactuals only, and after both."""
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_retention_keeps_what_later_runs_need_of_a_group(
 
 
 def test_empty_group_keeps_its_last_generation_with_members(spark: SparkSession) -> None:
-    """Whether a group has another assignor when its members are back tells the last generation that had any."""
+    """Whether a group has another assignor when its members are back follows from the last generation that had any."""
     assert history(spark, ONE_LIFE[:3], set(), [], empty=frozenset({3})) == (2, [1], None, 2)
 
 
@@ -142,12 +142,12 @@ def test_newest_metadata_of_the_offsets_topic_is_kept(spark: SparkSession) -> No
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
-        pytest.param([(1, 2, b"c"), (2, 2, b"c"), (3, 2, b"c"), (4, 2, None)], [1, 2], id="the last value tells the protocol type"),
+        pytest.param([(1, 2, b"c"), (2, 2, b"c"), (3, 2, b"c"), (4, 2, None)], [1, 2], id="the last value has the protocol type"),
         pytest.param([(1, 8, b"v"), (2, 8, b"v"), (3, 8, None)], [1, 2], id="nothing is left of a key that ended"),
         pytest.param([(1, 5, b"v"), (2, 5, b"v"), (3, 5, b"v")], [], id="a member's metadata since it joined"),
         pytest.param([(1, 5, b"v"), (2, 5, None), (3, 5, b"v"), (4, 5, b"v")], [1], id="but not of its life before"),
         pytest.param([(1, 3, b"v"), (2, 6, b"v"), (3, 3, b"v"), (4, 3, b"v")], [1, 2], id="group epochs since the last target"),
-        pytest.param([(1, 2, None), (2, 8, b"v"), (3, 8, b"v"), (4, 8, b"v")], [3], id="what tells that a group was turned over"),
+        pytest.param([(1, 2, None), (2, 8, b"v"), (3, 8, b"v"), (4, 8, b"v")], [3], id="what shows that a group was turned over"),
         pytest.param([(1, 2, None), (3, 8, b"v"), (4, 8, b"v")], [3], id="but not in another batch"),
     ],
 )

@@ -36,7 +36,7 @@ def refused(evenkeel, capsys: pytest.CaptureFixture[str]):
 
 
 def test_other_name_of_a_landed_cluster_is_refused(refused, make_tables, tmp_path: Path) -> None:
-    """By the id in its looks; both names and the way out are told, and no table is changed."""
+    """By the id in its looks; the message has both names and the way out, and no table is changed."""
     warehouse, folder = tmp_path / "w", look(tmp_path / "capture", "kafka-id")
     assert make_tables("land", "--warehouse", warehouse, "--input", folder) == 0
     before = {name: version for name, version in versions(warehouse).items() if name != "runs"}

@@ -68,7 +68,7 @@ def test_verdict_of_a_generation_with_unknown_past_is_that_of_a_first_one(tables
 
 
 def test_the_verdict_needs_subscriptions(tables: dict[str, list[Row]]) -> None:
-    """A look at one moment tells who holds what. That three members hold nothing is all that it tells of them."""
+    """A look at one moment shows who has what. It shows only that three members have nothing."""
     (audit,) = observed(tables, "c16")
     assert (audit["verdict"], audit["idle_member_count"]) == (None, 3)
     (idle,) = found(tables, "c16")["idle_members"]
@@ -204,7 +204,7 @@ def hot_and_silent() -> list[dict[str, str]]:
 
 LOOP, ROLLING = "c36", "c15"
 FIRST = 9
-"""Records of the loop in the first step: until then the member was back four times, and three times behind them."""
+"""Records of the loop in the first step: until then the member was back four times, and three times after them."""
 
 
 def recurring_parts() -> Iterator[tuple[str, list[dict[str, str]]]]:
@@ -219,7 +219,7 @@ def recurring_parts() -> Iterator[tuple[str, list[dict[str, str]]]]:
 
 @dataclass(frozen=True)
 class Parts:
-    """A warehouse in which these situations have landed in three steps, and the rows of two tables behind each step."""
+    """A warehouse in which these situations have landed in three steps, and the rows of two tables after each step."""
 
     warehouse: Path
     findings: list[list[Row]]
@@ -230,7 +230,7 @@ class Parts:
 def parts(make_tables, hot_and_silent: list[dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Parts:
     folder = tmp_path_factory.mktemp("parts")
     landed = Parts(folder / "w", [], [])
-    # Records that land without a look, beside those of two other clusters, do not tell their cluster.
+    # Records that land without a look, beside those of two other clusters, do not name their cluster.
     (folder / "settings.yaml").write_text(f"cluster_id: {GREW}\n", encoding="utf-8")
     left = {name: {path.name: lines(name, path.name) for path in sorted((SITUATIONS / name).iterdir())} for name, _ in STEPS.values()}
     for number, part in enumerate(hot_and_silent):

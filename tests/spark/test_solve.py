@@ -104,7 +104,7 @@ def test_solved_rows_do_not_depend_on_balanced_tasks(spark: SparkSession, monkey
 
 
 def test_run_continues_from_every_stored_state(spark: SparkSession) -> None:
-    """The first run sees generations 0 to 2 of g, and leaves a checkpoint behind 1 and its last state behind 2.
+    """The first run sees generations 0 to 2 of g, and leaves a checkpoint after 1 and its last state after 2.
 
     Generation 3 is empty and names no topic; that u and t, held before, still exist has to be known all the same.
     """

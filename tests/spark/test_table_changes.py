@@ -83,7 +83,7 @@ def test_later_step_reads_the_planned_changes_of_earlier_steps(spark: SparkSessi
 
 
 def test_applied_changes_give_the_planned_table(spark: SparkSession, changes: list[TableChange]) -> None:
-    """Also where all that comes is one commit behind all that goes."""
+    """Also where all that comes is one commit after all that goes."""
     warehouse = stored(spark)
     expected = keys_of(ChangedTables(warehouse).after(changes).read(NAME))
     done = apply_changes(warehouse, changes)

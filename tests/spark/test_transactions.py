@@ -26,7 +26,7 @@ READ = StructType([*PLACES.fields, StructField("recorded", BooleanType()), Struc
 
 
 def is_uncertain(offset: int, log: dict[int, Row]) -> bool | None:
-    """Return what is known of one commit, going from it to the next offset until one tells."""
+    """Return what is known of one commit, going from it to the next offset until one shows it."""
     commit = log[offset]
     if commit.get("recorded") is not None:
         return commit["recorded"]
@@ -105,7 +105,7 @@ def generation(offset: int, number: int) -> Row:
 
 LOG = [
     generation(0, 1),
-    *(commit(1, 10), commit(2, 10, number=1)),  # together, and a marker behind them
+    *(commit(1, 10), commit(2, 10, number=1)),  # together, and a marker after them
     *(commit(4, 20), commit(5, 21, group="h")),
     commit(6, 30),  # a marker here too
     generation(8, 2),

@@ -312,7 +312,7 @@ def test_rows_are_deleted_by_their_keys_and_a_null_equals_a_null(warehouse: Ware
 
 
 def test_a_commit_by_somebody_else_is_refused(warehouse: Warehouse) -> None:
-    """Ahead of ours, after it, or in its place: the version tells the first two, the signature the last."""
+    """Ahead of ours, after it, or in its place: the version shows the first two, the signature the last."""
     spark, table = warehouse.spark, warehouse.identifier(NAME)
     with pytest.raises(ForeignCommitError, match=r"expected version 1 by this run, found version 2 by evenkeel run r \w+; something else"):
         warehouse.commit(NAME, lambda: [spark.sql(f"INSERT INTO {table} (cluster_id) VALUES ('x')") for _ in range(2)])

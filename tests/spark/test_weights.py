@@ -98,13 +98,13 @@ def resumed_frame(
 
 CASES = {
     # a waits for 30 + 10, b for 10; in ten seconds 20 + 20 and 0 records came in.
-    "told of all": (
+    "known of all": (
         [given("a", 0, 1), given("b", 2)], commits(p0=90, p1=90, p2=90), [look(5, 100, 80, 100), look(15, 120, 100, 100)], (1.6, 2)
     ),
     "of all members, idle ones too": ([given("a", 0, 1), given("b")], commits(p0=90, p1=90), [look(5, 90, 90), look(15, 99, 99)], (2, 2)),
     "only what is known": ([given("a", 0), given("b", 1)], commits(p0=90), [look(5, 90, 90), look(15, 99, 99)], (2, 1)),
     "a look before alone": ([given("a", 0), given("b", 1)], commits(p0=90, p1=9), [look(5, 90, 90)], (None, None)),
-    "a look behind alone": ([given("a", 0), given("b", 1)], commits(p0=90, p1=90), [look(15, 93, 91)], (1.5, None)),
+    "only a later look": ([given("a", 0), given("b", 1)], commits(p0=90, p1=90), [look(15, 93, 91)], (1.5, None)),
     "nothing waits and nothing comes": (
         [given("a", 0), given("b", 1)], commits(p0=90, p1=90), [look(5, 90, 90), look(15, 90, 90)], (None, None)
     ),

@@ -51,7 +51,7 @@ def entries(named: list[list[Any]]) -> list[dict[str, Any]]:
 
 
 def test_subscriptions_and_assignments_are_read_as_kafkas() -> None:
-    """Each version of a subscription is told by its fields; all versions of an assignment have the same."""
+    """Each version of a subscription is known by its fields; all versions of an assignment have the same."""
     subscriptions, assignments = of_type("ConsumerProtocolSubscription"), of_type("ConsumerProtocolAssignment")
     versions = Counter(vector["version"] for vector in subscriptions if "fields" in vector)
     assert set(versions) == set(range(4))

@@ -454,7 +454,7 @@ def test_map_of_many_members_whose_buckets_are_short_is_stable(count: int) -> No
 
 @pytest.mark.parametrize(("method", "most"), [("put", 8), ("compute_if_absent", 7)])
 def test_a_small_hash_map_grows_when_a_bin_would_become_a_tree(method: str, most: int) -> None:
-    """The JDK counts the nodes before the new one, and ``put`` begins behind the first; 17 leaves the bin of 1 when 16 bins become 32."""
+    """The JDK counts the nodes before the new one, and ``put`` begins after the first; 17 leaves the bin of 1 when 16 bins become 32."""
     simulation = HashMapSimulation(16)
     add = getattr(simulation, method)
     add("17", 17, str)

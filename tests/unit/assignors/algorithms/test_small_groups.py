@@ -141,7 +141,7 @@ def test_unsupported_small_groups_are_left_to_the_plain_algorithm(problem: Group
 
 
 def test_damaged_claims_get_what_the_plain_algorithm_gives() -> None:
-    """Cut anywhere, with something behind, or with one byte changed."""
+    """Cut anywhere, with something after it, or with one byte changed."""
     problem = claiming(GroupProblem({"ab": Topic(3), "c": Topic(4)}, tuple(Member(name, ("ab", "c")) for name in "xyz")))
     data = problem.members[-1].user_data or b""
     cut = [data[:end] for end in range(len(data))] + [data + bytes(more) for more in range(1, 9)]

@@ -129,7 +129,7 @@ def test_after_an_empty_generation_every_strategy_starts_without_owners(history:
 
 
 def test_a_strategy_that_the_group_comes_back_to_begins_anew() -> None:
-    """Nothing tells what range would have given in generation 2. An audit that begins with that tells the same."""
+    """What range would have given in generation 2 is not known. An audit that begins there finds the same."""
     history = [
         compared(1, "range", {"a": "t0 t1", "b": ""}),
         compared(2, "roundrobin", {"a": "t0", "b": "t1"}),
@@ -259,7 +259,7 @@ def test_a_rewrite_moves_and_revokes_nothing_on_any_basis() -> None:
         assert (difference.retained_count, difference.movements, difference.movement_count) == (2, (), 0)
         assert not any(getattr(difference, f"{kind}_count") for kind in ("gained", "lost", "orphaned", "withheld", "returned"))
         assert (difference.eager_revocation_count, difference.cooperative_revocation_count, difference.is_eager) == (0, 0, None)
-    # Claims cannot tell, but nobody was asked to give up anything.
+    # Claims cannot show it, but nobody was asked to give up anything.
     assert [difference.actual_revocation_count for difference in differences] == [0, None, None]
 
 

@@ -173,7 +173,7 @@ def test_rows_come_in_the_order_of_java() -> None:
     [
         pytest.param((), "a", (2, True), id="claims nothing: gave up all"),
         pytest.param((T0, T1), "a", (1, False), id="claims all: gave up what it is not given again"),
-        pytest.param((), "a-2", (1, None), id="came back as another: its claims tell nothing"),
+        pytest.param((), "a-2", (1, None), id="came back as another: its claims show nothing"),
     ],
 )
 def test_claims_show_actual_revocations(owned: tuple, new_id: str, actual: tuple[int, bool | None]) -> None:

@@ -72,7 +72,7 @@ def compare_least_movements(data: st.DataObject) -> None:
         return
     owners = [*map(owner_of, problem.members), (False, "gone")]
     last = {partition: (data.draw(st.sampled_from(owners)),) for partition in partitions if data.draw(st.booleans())}
-    # Some of them had been kept back in the generation before: their owners are told aside.
+    # Some of them had been kept back in the generation before: their owners are given apart.
     withheld = {partition: LastOwner(owner, "any", 0) for partition, (owner,) in last.items() if data.draw(st.booleans())}
     loads_now = [len(assignment[member.member_id]) for member in readers_of_something(problem)]
     expected = 0
@@ -230,7 +230,7 @@ def test_no_assignor_does_better_than_the_bounds(strategy: str) -> None:
 def test_least_movement_of_a_large_group_is_a_lower_bound() -> None:
     """a and b may have t, b and c may have u; c has to keep both u, which a, who held one of them, may not have.
 
-    The closed form, which lets anybody have anything, tells fewer movements and a smaller spread than there can be.
+    The closed form, which lets anybody have anything, gives fewer movements and a smaller spread than there can be.
     """
     problem = GroupProblem({"t": Topic(1), "u": Topic(4)}, (Member("a", ("t",)), Member("b", ("t", "u")), Member("c", ("u",))))
     now = Generation(2, "range", problem, {"a": (("t", 0),), "b": (("u", 0), ("u", 1)), "c": (("u", 2), ("u", 3))})

@@ -31,7 +31,7 @@ from tests.builders.histories import looks, member, play, snapshot
     ],
 )  # fmt: skip
 def test_happening_lists_members_that_left_and_came(now, expected: Happening) -> None:
-    """The seat of a static member is its instance; of others nothing is known here, since the hosts are not told."""
+    """The seat of a static member is its instance; of others nothing is known here, since the hosts are not given."""
     is_static = any(one.group_instance_id for one in now.members) or len(now.members) == 1
     before = snapshot(1, {"a": "t0", "b": "t1"}, member("b", instance="s" if is_static else None))
     first, second = play(Replay(()), looks(t=2), before, now)

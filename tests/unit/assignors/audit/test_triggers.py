@@ -180,9 +180,9 @@ CASES = [
     ("of a topic that is given up", [evidence(1, "a"), evidence(2, participant("a", ""), **MORE)], ["subscription_changed"]),
     # strategy
     ("another one", [evidence(1, "a"), evidence(2, "a", strategy="sticky")], ["strategy_changed"]),
-    ("the same behind an empty generation", [evidence(1, "a"), evidence(2), evidence(3, "b", minute=LATE)], ["member_joined"]),
+    ("the same after an empty generation", [evidence(1, "a"), evidence(2), evidence(3, "b", minute=LATE)], ["member_joined"]),
     (
-        "another one behind an empty generation",
+        "another one after an empty generation",
         [evidence(1, "a"), evidence(2), evidence(3, "b", minute=LATE, strategy="sticky")],
         ["member_joined", "strategy_changed"],
     ),
@@ -301,7 +301,7 @@ def histories(draw: st.DrawFn) -> list[Evidence]:
 
 @given(histories(), st.randoms(use_true_random=False))
 def test_names_and_order_of_members_do_not_count(history: list[Evidence], random: Random) -> None:
-    """Other names of members and places that tell the same apart, and the members in another order."""
+    """Other names and places for the same members, and the members in another order."""
 
     def renamed(one: Participant) -> Participant:
         is_static, name = one.owner

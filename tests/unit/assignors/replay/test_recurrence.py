@@ -69,7 +69,7 @@ def test_restart_loop_threshold_grows_with_members_of_one_host_and_client() -> N
     assert numbers_found(found(cycles(9, 5, 1, members=2))) == []
     results = found(cycles(10, 4, 1, members=2))
     assert numbers_found(results) == [19]
-    assert results[19].loops[0].stay_ms is None  # which of them it was nobody can tell
+    assert results[19].loops[0].stay_ms is None  # which of them it was is not known
 
 
 def test_a_rolling_restart_is_no_loop_however_large_the_group() -> None:

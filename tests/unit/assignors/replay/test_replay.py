@@ -57,7 +57,7 @@ def nothing_recorded() -> Iterator[None]:
         pytest.param(snapshot(2, {"a": "t0 t1"}, strategy="uniform"), True, id="a broker's first target, by another release"),
         pytest.param(snapshot(2, {"a": "t0 t1"}, member("a", owned="t0"), strategy="uniform"), False, id="it had a target before"),
         pytest.param(snapshot(2, {"a": "t0 t1"}, strategy="uniform", is_conversion=True), False, id="a group that was classic"),
-        pytest.param(snapshot(3, {"a": "t0 t1"}, strategy="uniform"), False, id="a compacted log: what members have stands behind it"),
+        pytest.param(snapshot(3, {"a": "t0 t1"}, strategy="uniform"), False, id="a compacted log: what members have comes after it"),
     ],
 )
 def test_only_a_later_generation_with_members_lacks_its_predecessor(first: Snapshot, is_known: bool) -> None:
@@ -666,7 +666,7 @@ def test_differing_first_target_with_unknown_past_is_not_comparable() -> None:
 
 
 def test_step_has_subscribed_topics_and_topics_owned_before() -> None:
-    """In generation 2 nobody subscribes to u any more; that it still exists tells an abandoned topic from a deleted one."""
+    """In generation 2 nobody subscribes to u any more; that it still exists makes it an abandoned topic and no deleted one."""
     cluster = ClusterLooks([0], {"t": [TopicRun(0, 0, 1)], "u": [TopicRun(0, 0, 2)]})
     steps = play(Replay(()), cluster, snapshot(1, {"a": "t0 u0 u1"}, member("a", "ut")), snapshot(2, {"a": "t0"}))
     assert [[(topic.topic, topic.partition_count) for topic in step.topics] for step in steps] == [[("t", 1), ("u", 2)]] * 2

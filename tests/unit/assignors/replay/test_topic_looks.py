@@ -31,7 +31,7 @@ def cluster(*counts: int) -> ClusterLooks:
         pytest.param((3, 3, 0), set(), (0, AFTER), id="deleted between join and the look after, nobody has any"),
         pytest.param((3, 0, 0), {0, 1, 2}, (3, EARLIER), id="deleted, but the leader did not know yet"),
         pytest.param((0, 0, 3), {0, 1, 2}, (3, AFTER), id="created between the look before and the join"),
-        pytest.param((0, 0, 3), set(), (0, BEFORE), id="created behind the generation"),
+        pytest.param((0, 0, 3), set(), (0, BEFORE), id="created after the generation"),
         pytest.param((0, 0, 0), set(), (0, BEFORE), id="a topic that is in no look and of which nobody has anything"),
     ],
 )

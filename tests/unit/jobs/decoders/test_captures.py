@@ -568,7 +568,7 @@ def test_a_fingerprint_is_of_the_content_alone(tmp_path: Path) -> None:
 
 
 def test_truncated_gzip_file_is_refused(tmp_path: Path) -> None:
-    """Its first line is whole: only its end tells."""
+    """Its first line is whole: only its end shows it."""
     whole = (Path(__file__).resolve().parents[4] / "tests" / "golden" / "capture" / "cluster_metadata.jsonl.gz").read_bytes()
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(whole[: len(whole) // 2])

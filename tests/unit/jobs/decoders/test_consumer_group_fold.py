@@ -495,7 +495,7 @@ def compacted(log: Log, keeps_tombstones: bool) -> Log:
     ],
 )
 def test_static_members_that_were_replaced_are_in_a_compacted_log(restarts: list[tuple[str, str, str]], keeps_tombstones: bool) -> None:
-    """Nobody can tell any more who had the targets in between: of the generation its last snapshot is left."""
+    """Who had the targets in between is lost: of the generation its last snapshot is left."""
     log = restarted(*restarts)
     whole, left = snapshots(log), snapshots(compacted(log, keeps_tombstones))
     assert [snapshot["generation"] for snapshot in whole] == [7] * (1 + len(restarts))
@@ -508,7 +508,7 @@ def test_static_members_that_were_replaced_are_in_a_compacted_log(restarts: list
 
 
 def test_a_group_whose_members_were_all_replaced_was_not_empty() -> None:
-    """In a compacted log the only member stands behind the epoch and its target, at which nobody seems to be there."""
+    """In a compacted log the only member comes after the epoch and its target, at which nobody seems to be there."""
     log = static_group()
     log.member("b", "t", instance="i")
     at = log.target("b", t=[0])
@@ -517,7 +517,7 @@ def test_a_group_whose_members_were_all_replaced_was_not_empty() -> None:
 
 
 def test_epoch_with_target_members_is_not_empty_in_a_compacted_log() -> None:
-    """The only member has told of another host since, so that its metadata, too, stand behind the epoch."""
+    """The only member has another host since, so that its metadata, too, come after the epoch."""
     log = Log()
     log.epoch(5)
     log.target("a", t=[0])

@@ -291,7 +291,7 @@ def test_collapsed_text_with_spaces_in_names_is_never_read_wrongly(session):
 @given(sessions(), st.data())
 @settings(max_examples=200, deadline=None)
 def test_every_line_of_a_damaged_text_is_accounted_for(session, data):
-    """Lines shuffled over two files, doubled, cut and spoiled: a row is told once, or it is in one of the lists; nothing is raised."""
+    """Lines shuffled over two files, doubled, cut and spoiled: a row is used once, or it is in one of the lists; nothing is raised."""
     edition, groups, _ = session
     outputs = [data.draw(st.sampled_from(["members", "offsets"]))]
     lines = data.draw(st.permutations(printed(edition, groups, outputs).split("\n")))
@@ -343,7 +343,7 @@ def test_other_texts_are_not_recognised_as_descriptions(text):
     assert not looks_like_describe(text)
 
 
-# What a text may tell wrongly, or not at all.
+# What a text may have wrong, or not at all.
 
 OFFSETS = (
     "GROUP           TOPIC           PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG             CONSUMER-ID     HOST            CLIENT-ID"
@@ -834,8 +834,8 @@ def test_line_that_resembles_no_row_costs_no_group(other, shape):
 @pytest.mark.parametrize(
     "row",
     [
-        pytest.param(ROWS[1][:20], id="cut behind the group"),
-        pytest.param(ROWS[1][:70], id="cut behind the member"),
+        pytest.param(ROWS[1][:20], id="cut after the group"),
+        pytest.param(ROWS[1][:70], id="cut after the member"),
         pytest.param(ROWS[1][:-1], id="cut within the assignment"),
         pytest.param(ROWS[1][20:], id="without its begin"),
         pytest.param(ROWS[1].replace("billing", "bill ng"), id="a space in the group"),

@@ -80,7 +80,7 @@ def test_rows_of_recorded_text_equal_the_admin_clients_description(recorded):
         found = by_group[group_id]
         assert found["members"] == admin_members(group)
         assert (found["state"], found["protocol_type"]) == (group["state"], "consumer")
-        # Without --verbose the state of an empty group tells neither its type nor its epoch.
+        # Without --verbose the state of an empty group shows neither its type nor its epoch.
         has_members = bool(group["members"])
         assert found["group_type"] == (group["type"].lower() if has_members else None)
         strategy = "server-range" if (group["type"], group["assignor"]) == ("Consumer", "range") else group["assignor"]
@@ -111,7 +111,7 @@ def test_equal_members_at_two_moments_have_one_fingerprint():
     assert len({fingerprint for found in prints.values() for fingerprint in found}) == len({key.split(",", 1)[1] for key in prints})
 
 
-# What a look may not tell.
+# What a look may not show.
 
 
 def kafka(*members: Consumer, **facts: Any) -> Kafka:
@@ -222,7 +222,7 @@ MOVING = kafka(consumer("a", {"t": [0, 1]}, {"t": [0]}, 8), kind="consumer", sta
         pytest.param(
             [rendered("4.0", [GROUP], "members --verbose"), rendered("4.0", [REBALANCING], "list --state")],
             "rebalancing_group",
-            id="it began after the members were told",
+            id="it began after the members were printed",
         ),
         pytest.param(
             [rendered("4.0", [NOBODY], "members --verbose"), rendered("4.0", [NOBODY], "state"), OWNED],
@@ -384,7 +384,7 @@ def test_member_with_two_different_lines_makes_its_group_doubtful():
     rows = decode(text + line.replace("t:0", "t:5") + "\n")
     assert snapshots(rows) == {}
     assert [row["reason"] for row in rows] == ["members_in_doubt", "two_looks"]
-    assert snapshots(decode(text + line + "\n")), "a repetition tells nothing else"
+    assert snapshots(decode(text + line + "\n")), "a repetition changes nothing"
 
 
 def test_partition_with_two_owners_has_one_offset_commit():

@@ -149,7 +149,7 @@ def at_once(*parts: list[Event]) -> dict[int, Stored]:
 
 @given(st.data())
 def test_parts_one_by_one_make_what_they_make_at_once(data: st.DataObject) -> None:
-    """Windows of a log with tombstones of two keys, some of them of nothing else, in any order; some records tell no time."""
+    """Windows of a log with tombstones of two keys, some of them of nothing else, in any order; some records have no time."""
     letters = "".join(chr(ord("a") + number) for number in range(data.draw(st.integers(1, 4))))
     text = "".join(letter + data.draw(st.text("12", max_size=3)) for letter in ["", *letters])
     silent = data.draw(st.sets(st.sampled_from(letters), max_size=2))
@@ -159,7 +159,7 @@ def test_parts_one_by_one_make_what_they_make_at_once(data: st.DataObject) -> No
     windows = [part for part in windows if part] or [log]
     try:
         one_by_one = folded(*data.draw(st.permutations(windows)))
-    except UnalignableError:  # nothing tells yet which of two parts comes first
+    except UnalignableError:  # nothing shows yet which of two parts comes first
         assert silent
         reject()
     assert one_by_one == at_once(*windows)
@@ -179,7 +179,7 @@ def test_parts_one_by_one_make_what_they_make_at_once(data: st.DataObject) -> No
     ],
 )
 def test_merge_keeps_the_order_known_from_each_part(parts: tuple[str, ...], expected: str) -> None:
-    """Records that come between others later find the tombstones where the parts that have them tell that they stand."""
+    """Records that come between others later find the tombstones where the parts that have them show that they are."""
     for order in permutations(parts):
         found = folded(*[events(part) for part in order])
         assert "".join(found[position].event.token for position in sorted(found)) == expected

@@ -366,7 +366,7 @@ def test_the_fingerprint_of_a_commit_is_of_its_content() -> None:
     assert len({fingerprint(), *(fingerprint(**{name: value}) for name, value in others.items())}) == 6
 
 
-# -- what a real cluster told
+# -- what a real cluster answered
 
 
 def held(entries: list[dict[str, Any]]) -> dict[str, list[int]]:

@@ -26,7 +26,7 @@ def test_disjoint_subscriptions_are_a_warning() -> None:
     [
         pytest.param(stored(1, {"a": "", "b": "", "c": ""}, member("a", "t"), member("b", "u"), member("c", "tu")), id="one joins them"),
         pytest.param(stored(1, {"a": "t0", "b": ""}, member("b", "")), id="one subscribes to nothing"),
-        pytest.param(stored(1, {"a": "t0", "b": ""}, member("b", "u"), has_subscriptions=False), id="subscriptions are not told"),
+        pytest.param(stored(1, {"a": "t0", "b": ""}, member("b", "u"), has_subscriptions=False), id="subscriptions are not known"),
     ],
 )
 def test_members_of_one_application(near: Stored) -> None:
@@ -111,7 +111,7 @@ def test_subscriptions_that_differ_in_a_missing_topic_alone_are_two() -> None:
         pytest.param(mixed(NOTICEABLE_CHOICES, "range"), id="no sticky assignor"),
         pytest.param(mixed(NOTICEABLE_CHOICES, "uniform"), id="the brokers' has a path of its own"),
         pytest.param(mixed(NOTICEABLE_CHOICES - 2), id="too small to notice"),
-        pytest.param(mixed(NOTICEABLE_CHOICES, has_subscriptions=False), id="subscriptions are not told"),
+        pytest.param(mixed(NOTICEABLE_CHOICES, has_subscriptions=False), id="subscriptions are not known"),
         pytest.param(
             stored(1, {"a": "", "b": ""}, member("a", "tu"), member("b", "ut"), strategy="sticky", topics={"t": 900, "u": 900}),
             id="the same topics in another order",

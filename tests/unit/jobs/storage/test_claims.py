@@ -26,7 +26,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("ended", [LONG_AGO, AT + timedelta(seconds=1)], ids=["the first", "behind one that counts for nothing"])
+@pytest.mark.parametrize("ended", [LONG_AGO, AT + timedelta(seconds=1)], ids=["the first", "after one that does not count"])
 def test_one_of_many_simultaneous_claims_succeeds(tmp_path: Path, ended: datetime) -> None:
     for _ in range(50):
         folder = tmp_path / "claims"
@@ -90,7 +90,7 @@ def test_claim_that_is_given_up_can_be_taken_at_once(tmp_path: Path) -> None:
 def test_without_fencing_files_the_log_alone_decides(
     error: Exception, expected: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who can mend it is told: over Spark Connect nobody can."""
+    """The message says who can mend it: over Spark Connect nobody can."""
 
     def refuse(*_: object) -> None:
         raise error
