@@ -72,7 +72,8 @@ def assign_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: da
     of its first known snapshot. At a conversion the coordinator itself writes the first classic value with members, and the first
     consumer-protocol snapshot if that repeats the generation: no assignor made them. It does not repeat the last known generation if a
     rebalance was open. Then the snapshot follows the classic tombstone, and its members are all of the classic protocol and at no epoch yet
-    (``ConsumerGroup.fromClassicGroup``, 4.3.1). A first known target with a new member of the consumer protocol is none: a classic group
+    (``ConsumerGroup.fromClassicGroup``, 4.3.1). A group that takes the place of an empty one may repeat its generation too, and its
+    target has an assignor. A first known target with a new member of the consumer protocol is none: a classic group
     without members, which only committed offsets, has a tombstone too when its first member comes.
 
     Args:
@@ -95,6 +96,7 @@ def assign_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: da
         {
             "generation_before": last(is_snapshot, "generation"),
             "type_before": last(is_snapshot, "group_type"),
+            "state_before": last(is_snapshot, "state"),
             "has_ended": F.coalesce(last(is_end, "position") > F.coalesce(last(is_snapshot, "position"), F.lit(-1)), F.lit(False)),
             "ended_before": F.lag("ended").over(in_order),
             "handed_over": F.coalesce(F.lag("is_handover").over(in_order), F.lit(False)),
@@ -110,7 +112,7 @@ def assign_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: da
     is_of_classic_members = (F.size("members") > 0) & F.forall(
         "members", lambda member: member["session_timeout_ms"].isNotNull() & member["owned_generation"].isNull()
     )
-    is_repeated = F.col("generation") == F.col("generation_before")
+    is_repeated = (F.col("generation") == F.col("generation_before")) & (F.col("state_before") != str(GroupState.EMPTY))
     was_classic = F.when(starts, F.col("ended_before") == CLASSIC_GROUP_METADATA).otherwise(
         (F.col("type_before") == str(GroupType.CLASSIC)) & (is_repeated | (F.col("handed_over") & is_of_classic_members))
     )
@@ -126,7 +128,8 @@ def assign_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: da
     marked = events.withColumns({"start": start, "is_conversion": is_conversion})
     named = marked.withColumn("incarnation", F.last("start", ignorenulls=True).over(in_order))
     return named.where(is_snapshot).drop(
-        "ended", "is_handover", "start", "generation_before", "type_before", "has_ended", "ended_before", "handed_over"
+        *("ended", "is_handover", "start", "generation_before", "type_before", "state_before"),
+        *("has_ended", "ended_before", "handed_over"),
     )
 
 

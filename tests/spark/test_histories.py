@@ -144,6 +144,8 @@ CONVERTED: dict[str, tuple[list[Event], list[bool]]] = {
         [(5, 3, "Stable"), (6, None, "2+"), (9, 4, "unassigned"), (12, 5, "consumer")],
         [False, True, False],
     ),
+    "turned over while the first rebalance was open": ([(5, 0, "Empty"), (6, None, "2+"), (9, 0, "unassigned")], [False, True]),
+    "in the place of an empty group": ([(5, 1, "Empty"), (6, None, "2+"), (9, 1, "newcomer")], [False, False]),
     "members that a target of their own follows": ([(5, 3, "consumer"), (9, 4, "unassigned")], [False, False]),
     "turned back": ([(5, 3, "consumer"), (6, None, "3+"), (9, 3, "Stable"), (10, 4, "Stable")], [False, True, False]),
     "turned back, and the tombstone compacted away": ([(5, 3, "consumer"), (9, 4, "Stable")], [False, True]),
