@@ -7,8 +7,9 @@ Whole months are removed, by ``observed_month``. A generation is removed from al
 * the first generation of each incarnation with any kept generation, since it names the incarnation, and the tombstones after removed ones;
 * the last record of each group of another protocol type, which shows that its empty snapshots are not of consumers;
 * the records that make up each KIP-848 group at the beginning of the first kept month;
-* the last commit of each group on each partition; of each cluster the two metadata snapshots before everything that can still be resolved
-  with metadata snapshots, and the last one with ``__consumer_offsets``.
+* the last two commits of each group on each partition, since a member has stalled only if it had committed before;
+* of each cluster the two metadata snapshots before everything that can still be resolved with metadata snapshots, and the last one with
+  ``__consumer_offsets``.
 
 A late arrival without an earlier checkpoint, and ``assign --recompute``, replay a group from its first kept generation. Its movements
 and counterfactuals then begin there, as for a group whose log was compacted. A member that left before is not recognised when it returns,
@@ -168,6 +169,22 @@ def superseded_records(records: DataFrame, month: date) -> DataFrame:
     return old.where(is_superseded).select(*GROUP_RECORDS.key)
 
 
+def kept_commits(commits: DataFrame) -> DataFrame:
+    """Return from where on the commits of each group on each partition stay: (cluster_id, group_id, topic, partition), ``kept_from``.
+
+    These are the last one, which may be a deletion, and the last one before it that is none. How long a member may be silent follows from
+    the time between its commits.
+
+    Args:
+        commits: rows of ``offset_snapshots`` from before the first kept month.
+    """
+    position = F.col("position")
+    last = commits.groupBy(*PARTITION_KEY).agg(F.max("position").alias("last_position"))
+    is_before = (position < F.col("last_position")) & ~F.col("is_deleted")
+    before = commits.join(last, list(PARTITION_KEY)).groupBy(*PARTITION_KEY)
+    return before.agg(F.coalesce(F.max(F.when(is_before, position)), F.max("last_position")).alias("kept_from"))
+
+
 CLEARED_HOLDINGS = f"{SOLUTIONS.name}.holdings"
 """The column of old counterfactual solutions that is cleared."""
 
@@ -212,8 +229,7 @@ def drop_history(context: RunContext) -> tuple[RunState, dict[str, int]]:
         drop(GROUP_RECORDS, superseded_records(records, month), GROUP_RECORDS.key, is_old)
     if _reaches_before(month, OFFSET_SNAPSHOTS, warehouse):
         old = warehouse.read(OFFSET_SNAPSHOTS.name).where(F.col("observed_month") < F.lit(month))
-        last = old.groupBy(*PARTITION_KEY).agg(F.max("position").alias("last_position"))
-        drop(OFFSET_SNAPSHOTS, last, PARTITION_KEY, f"t.position < d.last_position AND {is_old}")
+        drop(OFFSET_SNAPSHOTS, kept_commits(old), PARTITION_KEY, f"t.position < d.kept_from AND {is_old}")
         if dropped[OFFSET_SNAPSHOTS.name]:
             forget_last_commits(warehouse)
     if _reaches_before(month, TOPIC_SNAPSHOTS, warehouse):

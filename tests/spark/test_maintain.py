@@ -17,6 +17,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -31,7 +33,7 @@ from jobs.verify.invariants import check_rows
 from schemas.config import Settings
 from schemas.tables import TABLES
 from tests.builders.captures import LOOKS, few, piece
-from tests.builders.records import group_key, group_value, record_line
+from tests.builders.records import commit_key, commit_value, group_key, group_value, record_line
 from tests.builders.tables import COMPARED, content, rows, versions
 
 AS_OF = ("--as-of", "2026-11-21T00:00:00Z")
@@ -66,6 +68,14 @@ def older_looks(folder: Path) -> Path:
     return folder / "looks.jsonl"
 
 
+def commit_often(path: Path) -> None:
+    """Add three commits of one partition to a capture, with the time of its first record."""
+    table = pq.read_table(path)
+    first = {**table.slice(0, 1).to_pylist()[0], "partition": 7, "key": commit_key("often", "t", 0)}
+    made = [{**first, "offset": offset, "value": commit_value(offset, 1_000)} for offset in range(3)]
+    pq.write_table(pa.concat_tables([table, pa.Table.from_pylist(made, schema=table.schema)]), path)
+
+
 @dataclass(frozen=True)
 class Kept:
     """A warehouse whose first half is three years older, through maintenance and the run after it, which is given that half again.
@@ -87,6 +97,7 @@ class Kept:
 def kept(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     folder = tmp_path_factory.mktemp("kept")
     pieces = few(folder, "a.parquet", 0, 4, earlier=THREE_YEARS), few(folder, "b.parquet", 4, 8), older_looks(folder)
+    commit_often(pieces[0])
     warehouse, before, maintained = (folder / name for name in ("warehouse", "before", "maintained"))
     settings = folder / "settings.yaml"
     settings.write_text("assign: {checkpoint_generations: 2}\n")
@@ -115,16 +126,22 @@ def test_the_last_generation_of_each_group_stays(kept: Kept) -> None:
     assert of_last == {row["group_id"] for row in rows(kept.before, "assignments") if row["position"] == needed[row["group_id"]]}
 
 
-def test_the_last_commit_on_each_partition_stays(kept: Kept) -> None:
-    def commits(warehouse: Path) -> dict[tuple, list[int]]:
-        found: dict[tuple, list[int]] = {}
+def test_the_last_two_commits_on_each_partition_stay(kept: Kept) -> None:
+    """The last may be a deletion; those before that are gone."""
+
+    def commits(warehouse: Path) -> dict[tuple, dict[int, bool]]:
+        found: dict[tuple, dict[int, bool]] = {}
         for row in rows(warehouse, "offset_snapshots"):
-            found.setdefault((row["group_id"], row["topic"], row["partition"]), []).append(row["position"])
+            found.setdefault((row["group_id"], row["topic"], row["partition"]), {})[row["position"]] = row["is_deleted"]
         return found
 
-    had = commits(kept.before)
-    assert max(map(len, had.values())) > 1
-    assert commits(kept.maintained) == {key: [max(positions)] for key, positions in had.items()}
+    expected = {}
+    for key, are_deleted in commits(kept.before).items():
+        last = max(are_deleted)
+        made = [position for position, is_deleted in are_deleted.items() if position < last and not is_deleted]
+        expected[key] = {position for position in are_deleted if position >= max(made, default=last)}
+    assert expected["often", "t", 0] == {1, 2}
+    assert {key: set(positions) for key, positions in commits(kept.maintained).items()} == expected
 
 
 @pytest.mark.slow

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.maintain.retention import first_kept_month, kept_history, kept_looks, superseded_records
-from schemas.tables import GENERATION_AUDITS, GROUP_RECORDS
+from jobs.maintain.retention import first_kept_month, kept_commits, kept_history, kept_looks, superseded_records
+from schemas.tables import GENERATION_AUDITS, GROUP_RECORDS, OFFSET_SNAPSHOTS
 from tests.builders.frames import frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 
 Row = dict[str, Any]
@@ -93,6 +93,21 @@ def test_empty_group_keeps_its_last_generation_with_members(spark: SparkSession)
 def test_group_that_is_never_audited_keeps_its_last_snapshot(spark: SparkSession) -> None:
     """Empty snapshots of a group of another protocol type are read and never audited."""
     assert history(spark, ONE_LIFE[:3], set(), [], is_audited=False) == (3, [1], None, 3)
+
+
+# -- commits
+
+
+def test_two_commits_of_each_partition_are_kept(spark: SparkSession) -> None:
+    """With one of them alone, a member that has stopped to commit looks like one that never committed twice."""
+    made = {0: [(1, False), (2, False), (5, False)], 1: [(3, False)], 2: [(4, False), (6, True), (7, True)], 3: [(8, True), (9, True)]}
+    rows = [
+        {"cluster_id": "c", "group_id": "g", "topic": "t", "partition": partition, "position": position, "is_deleted": is_deleted}
+        for partition, commits in made.items()
+        for position, is_deleted in commits
+    ]
+    found = kept_commits(frame(spark, OFFSET_SNAPSHOTS.schema, rows)).collect()
+    assert {row["partition"]: row["kept_from"] for row in found} == {0: 2, 1: 3, 2: 4, 3: 9}
 
 
 # -- looks
