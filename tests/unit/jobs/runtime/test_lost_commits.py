@@ -1,4 +1,4 @@
-"""Empty commits: which readers of a version need them."""
+"""Lost commits, which are empty or cut: which readers of a version need them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from jobs.runtime.errors import WarehouseDamagedError
 from jobs.runtime.lost_commits import lost_commit, refuse_lost_commit
 
 EMPTY, WRITE = "", '{"commitInfo": {"operation": "WRITE", "operationParameters": {"mode": "Append"}}}\n'
+CUT = '{"commitInfo": {"operation": "WRITE", "operationMetrics": {"numFiles": "1", "numOutputRows": "1"}}}\n'
+WHOLE, NO_ROWS = CUT + '{"add": {"path": "a.parquet"}}\n', CUT.replace('"1"', '"0"')
 
 
 def restore(version: int) -> str:
@@ -31,9 +33,13 @@ def restore(version: int) -> str:
         pytest.param([EMPTY, EMPTY, restore(0)], None, 2, 0, id="two, one of them taken back"),
         pytest.param([WRITE, EMPTY, "{"], None, 2, 1, id="before one that cannot be read"),
         pytest.param([WRITE, WRITE], None, 1, None, id="none"),
+        pytest.param([WHOLE, CUT], None, 1, 1, id="cut after its first line"),
+        pytest.param([WHOLE, CUT, restore(0), WHOLE], None, 3, None, id="cut, of a dead run"),
+        pytest.param([WHOLE, CUT, WHOLE], 1, 2, None, id="cut, and in a checkpoint"),
+        pytest.param([WHOLE, NO_ROWS], None, 1, None, id="none, as one wrote no rows"),
     ],
 )
-def test_empty_commit_is_lost_where_a_reader_needs_it(
+def test_lost_commit_is_found_where_a_reader_needs_it(
     tmp_path: Path, commits: list[str], checkpoint: int | None, version: int, lost: int | None
 ) -> None:
     log = tmp_path / "movements" / "_delta_log"
@@ -45,7 +51,8 @@ def test_empty_commit_is_lost_where_a_reader_needs_it(
         (log / f"{checkpoint:020}.checkpoint.parquet").touch()
     assert lost_commit(log, version) == (None if lost is None else log / f"{lost:020}.json")
     if lost is not None:
-        with pytest.raises(WarehouseDamagedError, match=f"{lost:020}.json: the commit has no content, .*; restore the folder from a copy"):
+        found = "names no file of the rows that it wrote" if commits[lost] else "has no content"
+        with pytest.raises(WarehouseDamagedError, match=f"{lost:020}.json: the commit {found}, .*; restore the folder from a copy"):
             refuse_lost_commit(tmp_path / "movements", version)
 
 
