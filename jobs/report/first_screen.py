@@ -10,7 +10,7 @@ from itertools import takewhile
 from assignors.generation.generation import SERVER_SIDE
 from jobs.findings import COMMIT_RULES, LOAD_RULES, SETTLED_RULES, STUCK_RULES
 from jobs.findings.looks import SEEN_AT
-from jobs.pages.figures import Figure, count, from_ms, moment, words
+from jobs.pages.figures import Figure, count, from_ms, moment, noun, words
 from jobs.pages.needs import BETTER_ASSIGNOR, RECURRENT, could_be, longest_calm_ms, stored_need
 from jobs.report.anchors import anchor
 from jobs.report.groups import newest_generations
@@ -235,7 +235,7 @@ def _totals(rows: ReportRows) -> tuple[tuple[Figure, str], ...]:
         (count(groups), ("group" if groups == 1 else "groups") + gone),
         (count(members), f"{'member' if members == 1 else 'members'}{where} when last seen"),
         (count(generations), "generation seen" if generations == 1 else "generations seen"),
-        (Figure(avoidable.text, avoidable.note, avoidable.value), "partitions moved without need"),
+        (Figure(avoidable.text, avoidable.note, avoidable.value), f"{noun(avoidable, 'partition')} moved without need"),
     )
 
 

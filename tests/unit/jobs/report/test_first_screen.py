@@ -299,6 +299,12 @@ def test_totals_are_four_in_words() -> None:
     ]
 
 
+def test_one_partition_that_moved_without_need_is_one() -> None:
+    tallies = [tally_row("range", "observed", avoidable_movement_count_sum=1, avoidable_movement_count_known=3)]
+    figure, words = screen_of(ReportRows(**of_groups(group_row("a")), tallies=tallies)).totals[-1]
+    assert f"{figure.text} {words}" == "1 partition moved without need"
+
+
 @pytest.mark.parametrize(
     ("members", "words"),
     [
