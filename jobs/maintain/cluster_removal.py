@@ -53,7 +53,7 @@ def row_counts(warehouse: Warehouse, cluster_id: str) -> dict[str, int]:
 def counts_in_lines(cluster_id: str, counts: dict[str, int]) -> str:
     """Return the number of rows that would be removed, one line for each table."""
     lines, total = [f"{name} {rows}" for name, rows in counts.items()], sum(counts.values())
-    return "\n".join([*lines, f"{total:,} {'row' if total == 1 else 'rows'} of cluster {cluster_id} in all; nothing was changed"])
+    return "\n".join([*lines, f"{total} {'row' if total == 1 else 'rows'} of cluster {cluster_id} in all; nothing was changed"])
 
 
 def run(context: RunContext, cluster_id: str) -> StageResult:
