@@ -45,6 +45,8 @@ LONGEST_TEXT_BYTES = 1 << 28
 """The longest line or description that is read at once: longer than the metadata of a million partitions."""
 DECIDING_LINES = 5
 """How many lines may show the kind of JSON lines: the first one may be cut, or a message of the program that printed them."""
+_DIGEST_BYTES = 1 << 20
+"""The size of one read of a digest."""
 _MOST_IDS = 5
 """How many ids of clusters a line of the log names."""
 _KINDS = ", ".join(map(str, Source))
@@ -160,11 +162,13 @@ def fingerprint(digests: Iterable[bytes]) -> str:
 
 
 def content_digest(capture: Capture) -> bytes:
-    """Return the SHA-256 of the content of a capture."""
+    """Return the SHA-256 of the content of a capture, as far as its pieces go: a log may have grown since they were cut."""
     digest = hashlib.sha256()
+    left = capture.pieces[-1].end if capture.pieces else None
     with Path(capture.path).open("rb") as file:
-        while block := file.read(1 << 20):
+        while block := file.read(_DIGEST_BYTES if left is None else min(_DIGEST_BYTES, left)):
             digest.update(block)
+            left = None if left is None else left - len(block)
     return digest.digest()
 
 

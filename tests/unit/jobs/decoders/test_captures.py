@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 import subprocess
@@ -565,6 +566,23 @@ def test_a_fingerprint_is_of_the_content_alone(tmp_path: Path) -> None:
     lines(first, records.record_line(offset=10))
     assert found_in("one") != one
     assert fingerprint(()) != one
+
+
+@pytest.mark.parametrize("piece_bytes", [text_pieces.PIECE_BYTES, 100])
+def test_fingerprint_has_no_line_that_was_appended_after_the_file_was_cut(
+    tmp_path: Path, piece_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later run takes a file with a known digest for one whose lines have all landed."""
+    monkeypatch.setattr(text_pieces, "PIECE_BYTES", piece_bytes)
+    path = lines(tmp_path / "log", *(records.record_line(offset=offset) for offset in range(3)))
+    (capture,) = find_captures((str(path),))
+    before = content_digest(capture)
+    with path.open("a") as file:
+        file.write(records.record_line(offset=3) + "\n")
+    assert content_digest(capture) == before == hashlib.sha256(path.read_bytes()[: capture.pieces[-1].end]).digest()
+    assert [number for piece in capture.pieces for number, _ in text_pieces.read(str(path), piece, None, is_gzip=False)] == [1, 2, 3]
+    (grown,) = find_captures((str(path),))
+    assert content_digest(grown) == hashlib.sha256(path.read_bytes()).digest() != before
 
 
 def test_truncated_gzip_file_is_refused(tmp_path: Path) -> None:
