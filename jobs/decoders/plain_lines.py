@@ -37,6 +37,8 @@ _MARKED_HEADER = re.compile(rf"^(?:{'|'.join(f'({mark})' for mark in _MARKS)})[ 
 _LINE_MARKS = tuple(re.compile(rf"^{mark}") for mark in _MARKS)
 _OPENED = re.compile(rf"^(?:<[a-z]{{1,10}}>|\{{(?:noformat|code)(?::\w{{1,20}})?\}}){{1,3}}(?={_HEADER_WORDS}[ \t]+[A-Z(#])", re.MULTILINE)
 _CLOSED = re.compile(r"(?:</(?:code|pre|p)>|\{noformat\}|\{code\}){1,3}(?=\r?$)", re.MULTILINE)
+_BYTE_ORDER_MARK = re.compile(rf"\A\ufeff|^\ufeff(?=[ \t\r]*$|{_HEADER_WORDS})", re.MULTILINE)
+"""It may be within a text, too, if somebody has put several files together."""
 _BLANKS = str.maketrans("\u00a0\u202f", "  ")
 """Blanks that do not break a line, as web pages and mail programs write them for spaces."""
 _BLANK_HEADER = re.compile(rf"\b(?:{_HEADER_WORDS}|COORDINATOR \(ID\))[ \t\u00a0\u202f]*[\u00a0\u202f][ \t\u00a0\u202f]*[A-Z(#]")
@@ -46,7 +48,7 @@ _BARRED_HEADER = re.compile(rf"^[ \t]*(?:\|[ \t]*)?{_HEADER_WORDS}[ \t]*\|[ \t]*
 
 def plain_lines(whole: str) -> list[str]:
     """Return the lines of a text without their ends; raises nothing, whatever the text is."""
-    text = without_codes(whole.removeprefix("\ufeff"))
+    text = without_codes(_BYTE_ORDER_MARK.sub("", whole))
     if ("\u00a0" in text or "\u202f" in text) and _BLANK_HEADER.search(text):
         text = text.translate(_BLANKS)
     opened = _OPENED.sub("", text)

@@ -668,6 +668,14 @@ def test_table_in_another_encoding_than_the_text_is_rejected(begins_as_utf_16: b
     assert all("a part of the text is UTF-16 and another is not" in line.detail for line in description.rejects)
 
 
+@pytest.mark.parametrize("begin", ["", "\r\n"])
+def test_texts_that_were_put_together_may_each_have_a_byte_order_mark(begin: str):
+    """PowerShell 5.1 writes a mark, and ``copy`` and ``cat`` keep it."""
+    texts = [begin + text.lstrip("\n").replace("\n", "\r\n") for text in SNAPSHOTS[9]["texts"].values()]
+    assert len(texts) > 1
+    assert parse("".join(f"\ufeff{text}" for text in texts)) == parse("".join(texts))
+
+
 def test_row_with_zeros_puts_its_table_in_doubt():
     text = f"{MEMBERS}ASSIGNMENT\n{member_line('a', 1, 't(0)')}\n{member_line('b', 1, 't(1)').replace(' ', chr(0), 3)}\n{chr(0) * 9}\n"
     description = parse(text)
