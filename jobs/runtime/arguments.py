@@ -39,7 +39,7 @@ def positional(default: Any, **argument: Any) -> Any:
 
     Args:
         default: where it is not given, with ``nargs="*"``.
-        argument: what else ``add_argument`` is to know.
+        argument: further arguments of ``add_argument``.
     """
     return field(default=default, metadata={FORMERLY: None, ALIASES: (), POSITIONAL: True, **argument})
 
@@ -186,18 +186,16 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def whole_number(text: str) -> int:
-    """Return a whole number from 0 on."""
+def whole_number(text: str, what: str = "whole number") -> int:
+    """Return a whole number from 0 on; ``what`` names it in the message."""
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"expected a whole number, found {text[:50]!r}")
+        raise argparse.ArgumentTypeError(f"expected a {what}, found {text[:50]!r}")
     return int(text)
 
 
 def partition(text: str) -> int:
     """Return the number of a partition."""
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"expected a partition number, found {text[:50]!r}")
-    return int(text)
+    return whole_number(text, "partition number")
 
 
 _OF_OTHER_STAGES = {"--as-of": moment, "--cluster-id": cluster_name, "--run-id": run_name, "--strategies": names, "--wait": wait_seconds}
