@@ -15,7 +15,7 @@ from jobs.findings.commits import OpenTarget, WaitingMember
 from schemas.computed_row_types import CommitSignsRow
 from schemas.keys import GROUP_KEY
 from schemas.vocabulary import GroupType
-from schemas.wire import VALUE_DECODERS, decode_key
+from schemas.wire import decode_key, decode_value
 from schemas.wire.keys import CURRENT, MEMBER
 
 DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
@@ -62,7 +62,7 @@ def read_target(sign: CommitSignsRow, records: Mapping[bytes, bytes | None]) -> 
         if key.record_type == MEMBER and value is None:
             gone.add(key.member_id)
         elif key.record_type == CURRENT and value is not None:
-            currents[key.member_id] = VALUE_DECODERS[CURRENT](value)
+            currents[key.member_id] = decode_value(CURRENT, value)
     waiting = []
     for member_id in (client["member_id"] for client in sign["clients"] or ()):
         current = currents.get(member_id)

@@ -27,7 +27,7 @@ from jobs.decoders.decoded import micros
 from jobs.decoders.versioned_table import VersionedTable
 from schemas.row_types import FoldedRow, MemberRow, TopicPartitions
 from schemas.vocabulary import DEFAULT_SERVER_STRATEGY, SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
-from schemas.wire import VALUE_DECODERS, decode_key
+from schemas.wire import decode_key, decode_value
 from schemas.wire.consumer_group import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -72,7 +72,7 @@ def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) 
 
 def _decoded(record: Record) -> Change:
     key = decode_key(record.key)
-    content = None if record.value is None else VALUE_DECODERS[key.record_type](record.value)
+    content = None if record.value is None else decode_value(key.record_type, record.value)
     return Change(record, key.record_type, key.member_id or key.regular_expression or "", content)
 
 

@@ -12,10 +12,10 @@ from typing import TypeVar
 
 from jobs.decoders.decoded import LAST_MS, integer, landed, micros, quarantined, skipped
 from jobs.decoders.leader_client import Form, UserData, leader_flavour
+from schemas import wire
 from schemas.row_types import DecodedRow, GroupRecordRow, MemberRow, OffsetCommitRow, TopicPartitions
 from schemas.vocabulary import GroupState, GroupType
 from schemas.wire import (
-    VALUE_DECODERS,
     GroupMember,
     GroupMetadata,
     Key,
@@ -108,7 +108,7 @@ def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int |
     if parsed.record_type != CLASSIC_GROUP_METADATA and parsed.record_type not in RECORD_TYPES:
         return skipped(kind)
     if value is not None:
-        content = VALUE_DECODERS[parsed.record_type](value)  # what cannot be read now could not be folded later
+        content = wire.decode_value(parsed.record_type, value)  # what cannot be read now could not be folded later
         generation = getattr(content, GENERATION_FIELDS[parsed.record_type]) if parsed.record_type in GENERATION_FIELDS else 0
         if generation < 0:
             detail = f"group '{parsed.group_id}': found generation {generation}, expected 0 or more"

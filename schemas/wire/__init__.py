@@ -10,10 +10,11 @@ The assignors read the user data inside subscriptions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
-from schemas.wire import consumer_group
+from schemas.wire import consumer_group, early_access
 from schemas.wire.classic_group import (
     GroupMember,
     GroupMetadata,
@@ -48,6 +49,32 @@ VALUE_DECODERS: Mapping[int, Callable[[bytes], Any]] = MappingProxyType(
     }
 )
 """Record type -> decoder of its values. Other types are recognised by their key only."""
+_EARLY_DECODERS: Mapping[int, Callable[[bytes], Any]] = MappingProxyType(
+    {
+        4: early_access.decode_early_partition_metadata,
+        5: early_access.decode_early_member_metadata,
+        8: early_access.decode_early_current_member_assignment,
+    }
+)
+
+
+def decode_value(record_type: int, value: bytes) -> Any:
+    """Return the decoded value of a record, also of a KIP-848 group of Kafka 3.7, whose bytes no later reader takes.
+
+    Args:
+        record_type: a key of ``VALUE_DECODERS``.
+
+    Raises:
+        WireError: Kafka's reader fails on these bytes, and that of 3.7 too.
+    """
+    try:
+        return VALUE_DECODERS[record_type](value)
+    except WireError:
+        if record_type in _EARLY_DECODERS:
+            with suppress(WireError):
+                return _EARLY_DECODERS[record_type](value)
+        raise
+
 
 __all__ = [
     "VALUE_DECODERS",
@@ -66,5 +93,6 @@ __all__ = [
     "decode_legacy_offset_commit",
     "decode_offset_commit",
     "decode_subscription",
+    "decode_value",
     "decode_written_subscription",
 ]

@@ -67,8 +67,8 @@ class ConsumerGroupMemberMetadata(NamedTuple):
         group_instance_id, rack, topic_regex, server_assignor: None is not set; ``""`` is a value.
         topics: subscribed by name.
         rebalance_timeout_ms: -1 when not set.
-        classic: None for a member with the consumer protocol. A record without the field (Kafka 3.7) yields timeout 0 and no
-            protocols, because that is the field's default in Kafka, and null is written.
+        classic: None for a member with the consumer protocol. A record without the field yields timeout 0 and no protocols,
+            because that is the field's default in Kafka, and null is written.
     """
 
     group_instance_id: str | None

@@ -49,8 +49,8 @@ def classic_metadata(*strategies: str) -> bytes:
 
 NOT_CLASSIC = b"\1\0\1\0"
 """Tag 0 of other members: null."""
-BEFORE_CLASSIC = b"\0"
-"""No tag: brokers before 3.8."""
+BEFORE_CLASSIC = b"\1\0"
+"""No assignors of the client, and no tag: brokers before 3.8."""
 
 
 class Log:

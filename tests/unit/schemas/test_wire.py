@@ -29,9 +29,17 @@ from schemas.wire import (
     decode_legacy_offset_commit,
     decode_offset_commit,
     decode_subscription,
+    decode_value,
     decode_written_subscription,
 )
-from schemas.wire.consumer_group import decode_consumer_group_member_metadata
+from schemas.wire.consumer_group import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupPartitionMetadata,
+    SubscribedTopic,
+    TopicIdPartitions,
+    decode_consumer_group_member_metadata,
+)
 from schemas.wire.reader import Reader, java_text
 from tests.builders import wire_fields
 from tests.builders.wire_fields import unb64
@@ -301,6 +309,31 @@ def test_damaged_records_decode_or_raise_a_wire_error(decode, sample: bytes, edi
         # Overwrite, insert, or cut off.
         data[start : (start + len(patch), start, len(data))[kind]] = (patch, patch, b"")[kind]
     check(decode, bytes(data))
+
+
+WRITTEN_BY_3_7 = {
+    4: "0000000000050200000000000000010000000000000002027400000003010000",
+    5: "000001010263032f6802027401000493e008756e69666f726d0100",
+    8: "0000000000050000000400000006020000000000000001000000000000000203000000000000000100"
+    "0200000000000000010000000000000002020000000200010000000100",
+}
+"""Record type -> a value written by the classes of Kafka 3.7.1, which those of 3.8 and later refuse."""
+
+
+@pytest.mark.parametrize("record_type", WRITTEN_BY_3_7)
+def test_value_of_a_consumer_group_of_kafka_3_7(record_type: int) -> None:
+    value, topic_id = bytes.fromhex(WRITTEN_BY_3_7[record_type]), "AAAAAAAAAAEAAAAAAAAAAg"
+    expected = {
+        4: ConsumerGroupPartitionMetadata((SubscribedTopic(topic_id, "t", 3, ()),)),
+        5: ConsumerGroupMemberMetadata("", "", "c", "/h", ("t",), "", 300_000, "uniform", None),
+        8: ConsumerGroupCurrentMemberAssignment(5, 4, 1, (TopicIdPartitions(topic_id, (0, 1)),), (TopicIdPartitions(topic_id, (2,)),)),
+    }
+    with pytest.raises(WireError):
+        VALUE_DECODERS[record_type](value)
+    assert decode_value(record_type, value) == expected[record_type]
+    for damaged in (value[:-1], value + b"\0"):
+        with pytest.raises(WireError):
+            decode_value(record_type, damaged)
 
 
 def test_every_truncation_of_a_record_is_refused_or_shorter() -> None:
