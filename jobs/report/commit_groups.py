@@ -1,6 +1,7 @@
 """Groups of which only commits have landed.
 
-Their consumers assign partitions themselves, so no coordinator stores a generation of them.
+Their consumers assign partitions themselves, so no coordinator stores a generation of them. Groups of Kafka Streams' own protocol
+(KIP-1071) are among them too, since their other records are skipped.
 """
 
 from __future__ import annotations

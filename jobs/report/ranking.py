@@ -15,7 +15,7 @@ from schemas.vocabulary import Severity
 Row = Mapping[str, Any]
 GroupKey = tuple[str, str]
 COMMITS_ONLY = "commits only"
-"""The strategy of a group of which only commits have landed: its members assign partitions themselves."""
+"""The strategy of a group of which only commits have landed: its members assign partitions themselves, or use the streams protocol."""
 
 FINDING_KEY = ("cluster_id", "group_id", "rule_id", "severity")
 
