@@ -213,7 +213,8 @@ class _Reader:
             count += 1
         early, self._unfit[len(self._unfit) - count :] = self._unfit[len(self._unfit) - count :], []
         for line in early:
-            if table is None or line.header != _NOWHERE or self._try(table, line.place, [line.text]) is not None:
+            is_unfit = line.header != _NOWHERE or _HALF.search(line.text)
+            if table is None or is_unfit or self._try(table, line.place, [line.text]) is not None:
                 self._unfit.append(line)
 
     def _read_notice(self, place: Place, line: str) -> bool:

@@ -859,6 +859,13 @@ def test_damaged_row_makes_its_table_doubtful(row):
     assert [(line.place.number, line.kind) for line in description.rejects] == [(2, "malformed_line")]
 
 
+def test_row_before_its_header_that_is_not_utf_8_is_refused():
+    """Sorted lines have rows before a header. A worker of Spark cannot return a name with half a character."""
+    description = parse("\n".join([offset_line("pay\udcffments"), OFFSETS, offset_line("good")]))
+    assert [group.group_id for group in description.groups] == ["good"]
+    assert [(line.place.number, line.detail) for line in description.rejects] == [(1, "it is not UTF-8")]
+
+
 @pytest.mark.parametrize("shape", [str, collapsed])
 @pytest.mark.parametrize(
     "row",
