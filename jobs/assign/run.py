@@ -318,11 +318,11 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
         else:
             unread = unread_snapshots(context, snapshots, new, consumed_looks)
             fresh = touched_snapshots(snapshots, since, unread) if since is not None else reduce(DataFrame.unionByName, unread)
-        _go_on(context, snapshots, fresh, recompute)
+        _replay_pending(context, snapshots, fresh, recompute)
     return StageResult(context.state.using(dict.fromkeys((name, TOPIC_SNAPSHOTS.name, GROUP_RECORDS.name), context.run_sequence)))
 
 
-def _go_on(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recompute: bool) -> None:
+def _replay_pending(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recompute: bool) -> None:
     """Compute the solutions of groups with fresh snapshots after the states from which they continue, and write them.
 
     Args:
