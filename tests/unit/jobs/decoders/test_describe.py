@@ -359,8 +359,8 @@ def offset_line(group: str = "g", partition: object = 0, committed: object = 5, 
     return OFFSET.format(group=group, partition=partition, committed=committed, end=end, lag=lag, **names)
 
 
-def member_line(member: str, count: int, rest: str) -> str:
-    return MEMBER.format(group="g", member=member, count=count, rest=rest)
+def member_line(member: str, count: int, rest: str, group: str = "g") -> str:
+    return MEMBER.format(group=group, member=member, count=count, rest=rest)
 
 
 def reasons(*lines: str) -> list[str]:
