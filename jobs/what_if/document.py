@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from jobs.reading.stored import StoredGeneration
 from jobs.what_if.deploy import Deploy
 from jobs.what_if.figures import Answer, Loads, Span
 from jobs.what_if.notes import notes_on
@@ -26,7 +27,7 @@ def group_document(subject: Subject, rehearsals: Sequence[Rehearsal], deploy: De
         "empty_since": None if stored.empty_since is None else stored.empty_since.isoformat(),
         "ended_at": None if stored.ended_at is None else stored.ended_at.isoformat(),
         "strategy": stored.generation.strategy,
-        "protocol": "consumer" if stored.is_consumer_protocol else "classic",
+        "protocol": _protocol(stored),
         "weights_seen_at": None if subject.weights.seen_at is None else subject.weights.seen_at.isoformat(),
         "now": asdict(subject.now),
         "scenarios": [_scenario(subject, rehearsal) for rehearsal in rehearsals],
@@ -37,6 +38,13 @@ def group_document(subject: Subject, rehearsals: Sequence[Rehearsal], deploy: De
         counts = [{"members": count.members, **_scenario(subject, count.rehearsal)} for count in curve.counts]
         document["curve"] = {"divides_well": curve.divides_well, "counts": counts}
     return document
+
+
+def _protocol(stored: StoredGeneration) -> str | None:
+    """Return the protocol of a group; None if its source does not show it."""
+    if not stored.is_protocol_known:
+        return None
+    return "consumer" if stored.is_consumer_protocol else "classic"
 
 
 def _scenario(subject: Subject, rehearsal: Rehearsal) -> Document:

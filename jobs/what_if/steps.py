@@ -10,6 +10,7 @@ from jobs.reading.stored import StoredGeneration
 from jobs.what_if.changes import Changes
 from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, Flavour
 
+_PROPERTY = "partition.assignment.strategy"
 _JAVA_CLASSES = {
     "range": "RangeAssignor",
     "roundrobin": "RoundRobinAssignor",
@@ -17,6 +18,13 @@ _JAVA_CLASSES = {
     "cooperative-sticky": "CooperativeStickyAssignor",
 }
 """Assignor -> its class in org.apache.kafka.clients.consumer: Java's clients take no other names, and librdkafka's no classes."""
+_SETTINGS = {
+    Flavour.KAFKA_PYTHON.value: "partition_assignment_strategy",
+    Flavour.FRANZ_GO.value: "kgo.Balancers",
+    Flavour.SARAMA.value: "Consumer.Group.Rebalance.GroupStrategies",
+    Flavour.KAFKAJS.value: "partitionAssigners",
+}
+"""Client library -> where its code has the assignors. Java and librdkafka have the property partition.assignment.strategy."""
 _NAMES_ON_BROKERS = {ours: kafkas for kafkas, ours in SERVER_STRATEGIES_BY_NAME.items()}
 
 
@@ -105,18 +113,24 @@ def _to_client_strategy(group: StoredGeneration, today: str, strategy: str) -> I
     rule = " (KIP-429)" if changes_protocol else ""
     if not today:
         yield (
-            f"Set partition.assignment.strategy of the members to {strategy}, followed by the assignor that they have now, and restart "
-            f"them one after another. Until all have it, the group keeps that assignor.{_in_java(group, strategy)}"
+            f"Set {_SETTINGS.get(group.leader_client or '', _PROPERTY)} of the members to {strategy}, followed by the assignor that they "
+            f"have now, and restart them one after another. Until all have it, the group keeps that assignor.{_in_java(group, strategy)}"
         )
         yield f"When all have it, the group uses {strategy}: take out the other one, and restart them one after another again."
         return
     # Each member votes for the first one in its list that all members have.
     yield (
-        f"Set partition.assignment.strategy={strategy},{today} of the members, and restart them one after another{rule}. Until all have "
+        f"Set {_set_to(group, strategy, today)}, and restart them one after another{rule}. Until all have "
         f"it, the group keeps {today}.{_in_java(group, strategy, today)}"
     )
     is_still_eager = " Until then they still give up all partitions in each rebalance." if strategy in COOPERATIVE and rule else ""
     yield f"When all have it, the group uses {strategy}: take out {today}, and restart them one after another again.{is_still_eager}"
+
+
+def _set_to(group: StoredGeneration, *strategies: str) -> str:
+    """Return which setting of the members gets these assignors, in the words of their client library."""
+    setting = _SETTINGS.get(group.leader_client or "")
+    return f"{setting} of the members to {', '.join(strategies)}" if setting else f"{_PROPERTY}={','.join(strategies)} of the members"
 
 
 def _in_java(group: StoredGeneration, *strategies: str) -> str:

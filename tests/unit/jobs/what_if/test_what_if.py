@@ -262,6 +262,23 @@ def test_steps_name_the_classes_that_java_takes_and_no_other_client(ask: Any):
     assert "Java" not in first_step("rdk", "sticky") + first_step("eager", "uniform")
 
 
+@pytest.mark.parametrize(
+    ("library", "setting"),
+    [
+        ("kafka-python", "partition_assignment_strategy"),
+        ("franz-go", "kgo.Balancers"),
+        ("sarama", "Consumer.Group.Rebalance.GroupStrategies"),
+        ("kafkajs", "partitionAssigners"),
+    ],
+)
+def test_steps_name_the_setting_of_the_client_library(library: str, setting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    write_warehouse(tmp_path / "w", generation("g", 10, split(3, 3), ORDERS, leader_client=library))
+    assert cli.console_main(["what-if", "--warehouse", str(tmp_path / "w"), "g", "--strategies", "roundrobin", "--json"]) == 0
+    first, last = json.loads(capsys.readouterr().out)[0]["scenarios"][0]["strategies"][0]["steps"]
+    assert first.startswith(f"Set {setting} of the members to roundrobin, range, and restart them one after another.")
+    assert last == "When all have it, the group uses roundrobin: take out range, and restart them one after another again."
+
+
 def test_assignors_that_the_client_library_does_not_have_are_named(ask: Any):
     """librdkafka refuses to start with plain sticky: Unsupported partition.assignment.strategy."""
     note = "note: librdkafka does not have sticky: its members would need another client library, or an assignor of their own."
@@ -287,6 +304,8 @@ def test_what_a_described_text_does_not_show_is_not_called_classic_or_without_as
     assert cli.console_main(["what-if", "--warehouse", str(tmp_path / "w"), "g"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("g of cluster c, generation 10 of 2026-11-21 02:00:10 UTC: assignor not known, protocol not known\n")
+    assert cli.console_main(["what-if", "--warehouse", str(tmp_path / "w"), "g", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["protocol"] is None
     assert "note: The capture does not show the protocol: the group counts as a classic one.\n" in out
     assert cli.console_main(["show", "--warehouse", str(tmp_path / "w"), "g"]) == 0
     assert "\nassignor not known, 2 members, " in capsys.readouterr().out
