@@ -88,10 +88,10 @@ def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
         "A partition exists, members subscribe to its topic, and no member was given it. It is a `warning` if all these partitions are "
         "new to the group since the generation before, as after a topic was made again: its leader may not know them yet. It stays one "
         "for five minutes, however often the group rebalances. Withheld partitions do not count, nor do topics that no metadata snapshot "
-        "confirms. The rule also holds if only a metadata snapshot after the group's newest generation shows "
-        "the partitions. Then the evidence has `seen_at`, the time of the first such snapshot. This is `critical` only if there is a "
-        "metadata snapshot, and a record of the group's source, five minutes and the longest rebalance timeout of the members after "
-        "`seen_at` or later: 300 s if none is recorded, and none under the consumer protocol. Until then it is a `warning`."
+        "confirms. The rule also holds if only a metadata snapshot after the group's newest generation shows the partitions. Then the "
+        "evidence has `seen_at`, the time of the first such snapshot. This is `critical` only once the members have had time to join: five "
+        "minutes, and their longest rebalance timeout, which is 300 s if none is recorded. Under the consumer protocol it is five minutes "
+        "alone. A metadata snapshot and a record of the group's source must be that much later. Until then it is a `warning`."
     ),
     advice=f"{LOOK_FOR_THEM} Under the consumer protocol, the coordinator looks for new partitions, and the brokers have the assignors.",
 )

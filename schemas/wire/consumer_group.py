@@ -159,6 +159,13 @@ def decode_consumer_group_metadata(value: bytes) -> ConsumerGroupMetadata:
 def decode_consumer_group_partition_metadata(value: bytes) -> ConsumerGroupPartitionMetadata:
     """Return a value of type 4, or raise ``WireError`` where Kafka's reader fails."""
     reader = _open(value)
+    metadata = ConsumerGroupPartitionMetadata(subscribed_topics(reader))
+    reader.skip_tags()
+    return metadata
+
+
+def subscribed_topics(reader: Reader) -> tuple[SubscribedTopic, ...]:
+    """Return the topics of a value of type 4, which begin where the reader is."""
 
     def partition() -> PartitionRacks:
         read = PartitionRacks(reader.int32(), reader.compact_array(reader.compact_string))
@@ -170,9 +177,7 @@ def decode_consumer_group_partition_metadata(value: bytes) -> ConsumerGroupParti
         reader.skip_tags()
         return read
 
-    metadata = ConsumerGroupPartitionMetadata(reader.compact_array(topic))
-    reader.skip_tags()
-    return metadata
+    return reader.compact_array(topic)
 
 
 def decode_consumer_group_member_metadata(value: bytes) -> ConsumerGroupMemberMetadata:

@@ -6,9 +6,8 @@ from schemas.wire.consumer_group import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupPartitionMetadata,
-    PartitionRacks,
-    SubscribedTopic,
     TopicIdPartitions,
+    subscribed_topics,
 )
 from schemas.wire.reader import Reader, WireError
 
@@ -19,18 +18,7 @@ def decode_early_partition_metadata(value: bytes) -> ConsumerGroupPartitionMetad
     """Return a value of type 4, which begins with an epoch; raise ``WireError`` for other bytes."""
     reader = _open(value)
     reader.int32()
-
-    def partition() -> PartitionRacks:
-        read = PartitionRacks(reader.int32(), reader.compact_array(reader.compact_string))
-        reader.skip_tags()
-        return read
-
-    def topic() -> SubscribedTopic:
-        read = SubscribedTopic(reader.uuid(), reader.compact_string(), reader.int32(), reader.compact_array(partition))
-        reader.skip_tags()
-        return read
-
-    metadata = ConsumerGroupPartitionMetadata(reader.compact_array(topic))
+    metadata = ConsumerGroupPartitionMetadata(subscribed_topics(reader))
     _close(reader)
     return metadata
 
